@@ -19,7 +19,6 @@ static void refuse_options(weft_pool_options options)
 
 static void check_options(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_pool_open(NULL, NULL), -EINVAL);
     refuse_options((weft_pool_options){.capacity = -1});
     refuse_options((weft_pool_options){.queue = -1});
@@ -54,7 +53,6 @@ static void check_submits(void *arg)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
     void *args[] = {&ran, &ran};
-    (void)arg;
     atomic_u32_store_relaxed(&ran, 0);
     CHECK_EQ(weft_pool_submit(NULL, count_task, &ran), -EINVAL);
     CHECK_EQ(weft_pool_submit(pool, NULL, &ran), -EINVAL);
@@ -103,7 +101,7 @@ static void check_submits(void *arg)
     CHECK_EQ(pool_stats(pool).capacity, 1);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0); /* all that has done no harm */
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_EQ(count_of(&ran), 1);
 }
 
 static void nonsense_is_refused(void)
@@ -161,11 +159,10 @@ static void hold_capacity(void (*function)(void *), int64_t capacity, int64_t qu
     struct kind kind = {.chan = make_chan(sizeof(int), 1), .turns = 200};
     int64_t count = test_scale(2000);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = capacity, .queue = queue});
-    for (int64_t i = 0; i < count; i++)
-        CHECK_EQ(weft_pool_submit(pool, function, &kind), 0);
+    submit_many(pool, function, &kind, count);
     pool_close(pool);
     CHECK_EQ(gauge_total(&kind.gauge), count);
-    CHECK_EQ(atomic_u32_load_acquire(&kind.gauge.now), 0);
+    CHECK_EQ(count_of(&kind.gauge.now), 0);
     CHECK(gauge_most(&kind.gauge) <= capacity);
     weft_chan_destroy(kind.chan);
 }
@@ -173,7 +170,6 @@ static void hold_capacity(void (*function)(void *), int64_t capacity, int64_t qu
 static void hold_capacities(void *arg)
 {
     static void (*const kinds[])(void *) = {sleeps, exchanges, computes, mixes};
-    (void)arg;
     for (int i = 0; i < 4; i++)
         for (int64_t capacity = 1; capacity <= 9; capacity *= 3)
             hold_capacity(kinds[i], capacity, i % 2 == 0 ? 0 : WEFT_UNLIMITED);
@@ -189,17 +185,13 @@ static void no_more_run_than_the_capacity(void)
 static void reach_capacity(void *arg)
 {
     static struct gate gate;
-    (void)arg;
     for (uint32_t capacity = 1; capacity <= 64; capacity *= 4) {
         weft_pool *pool =
             pool_open((weft_pool_options){.capacity = capacity, .queue = WEFT_UNLIMITED});
         gate_shut(&gate);
-        for (uint32_t i = 0; i < 3 * capacity; i++)
-            CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
+        submit_many(pool, gate_task, &gate, 3 * capacity);
         await(&gate.gauge.now, capacity);
-        weft_pool_stats stats = pool_stats(pool);
-        CHECK_EQ(stats.running, capacity);
-        CHECK_EQ(stats.queued, 2 * capacity);
+        CHECK_FIGURES(pool_stats(pool), FIGURE(running, capacity), FIGURE(queued, 2 * capacity));
         gate_open(&gate);
         pool_close(pool);
         CHECK_EQ(gauge_most(&gate.gauge), capacity);
@@ -221,9 +213,8 @@ static struct {
 
 static void spin_together(void *arg)
 {
-    (void)arg;
     atomic_u32_add_seq_cst(&spinners.begun, 1);
-    while (atomic_u32_load_acquire(&spinners.begun) < atomic_u32_load_relaxed(&spinners.all))
+    while (count_of(&spinners.begun) < count_of(&spinners.all))
         sched_yield();
 }
 
@@ -238,9 +229,8 @@ static void tasks_that_compute_share_the_processors(void)
         weft_pool *pool = pool_open((weft_pool_options){.queue = WEFT_UNLIMITED});
         for (int64_t i = 0; i < rounds; i++) {
             atomic_u32_store_relaxed(&spinners.begun, 0);
-            for (uint32_t each = 0; each < processors; each++)
-                CHECK_EQ(weft_pool_submit(pool, spin_together, NULL), 0);
-            await_completed(pool, (i + 1) * processors);
+            submit_many(pool, spin_together, NULL, processors);
+            AWAIT_FIGURE(pool, completed, (i + 1) * processors);
         }
         pool_close(pool);
         CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
@@ -258,9 +248,9 @@ static void the_default_is_ten_thousand(void)
     for (int i = 0; i < 10000; i++)
         CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), 0);
     CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), -EAGAIN);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(count_of(&ran), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 10000);
+    CHECK_EQ(count_of(&ran), 10000);
 }
 
 static void unlimited_has_no_limit(void)
@@ -269,22 +259,20 @@ static void unlimited_has_no_limit(void)
     uint32_t count = (uint32_t)test_scale(20000);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = WEFT_UNLIMITED});
     CHECK_EQ(pool_stats(pool).capacity, WEFT_UNLIMITED);
-    gate_shut(&gate);
-    gate_fill(&gate, pool, count);
+    gate_shut_and_fill(&gate, pool, count);
     gate_open(&gate);
     pool_close(pool);
 
     pool = pool_open((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     atomic_u32_store_relaxed(&ran, 0);
     for (uint32_t i = 0; i < 5 * count; i++)
         CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), 0);
     CHECK_EQ(pool_stats(pool).queued, 5 * count);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(count_of(&ran), 0);
     gate_open(&gate);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 5 * count);
+    CHECK_EQ(count_of(&ran), 5 * count);
 }
 
 int main(void)

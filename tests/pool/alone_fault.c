@@ -17,31 +17,27 @@ static int member(void *arg)
 
 static void member_later(void *arg)
 {
-    weft_group *group;
-    (void)arg;
     weft_pool *pool = begin_paused((weft_pool_options){.capacity = 1, .queue = 8});
-    CHECK_EQ(weft_pool_group(&group, pool, NULL), 0);
+    weft_group *group = group_over(pool, NULL);
     CHECK_EQ(weft_group_go(group, member, &ran), 0);
     resume_lacking(pool, 0);
     CHECK_EQ(weft_group_close(group), -EDOM);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_EQ(count_of(&ran), 1);
     pool_close(pool);
 }
 
 /* Paused again before a worker could be made: none is missed when it is resumed. */
 static void paused_again(void *arg)
 {
-    (void)arg;
     weft_pool *pool = begin_paused((weft_pool_options){.capacity = 1, .queue = 8});
-    for (int i = 0; i < 2; i++)
-        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    submit_counts(pool, &ran, 2);
     AWAIT_FIGURE(pool, workers, 0);
     lack(true);
     CHECK_EQ(weft_pool_resume(pool), 0);
     CHECK_EQ(weft_pool_pause(pool), 0);
     lack(false);
     CHECK_EQ(weft_sleep(2 * WEFT_MS), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(count_of(&ran), 0);
     CHECK_EQ(weft_pool_resume(pool), 0);
     await_count(&ran, 2);
     pool_close(pool);
@@ -50,24 +46,21 @@ static void paused_again(void *arg)
 /* A stop: what was admitted runs before it is over. */
 static void stopped(void *arg)
 {
-    (void)arg;
     weft_pool *pool = begin_paused((weft_pool_options){.capacity = 1, .queue = 8});
-    for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    submit_counts(pool, &ran, 3);
     AWAIT_FIGURE(pool, workers, 0);
     lack(true);
     CHECK_EQ(weft_pool_stop(pool, weft_after(WEFT_MS)), -ETIMEDOUT);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ESHUTDOWN);
     lack(false);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 3);
+    CHECK_EQ(count_of(&ran), 3);
     pool_close(pool);
 }
 
 /* The only worker is idle, and its time is over, which it does not know yet, when a task comes. It stays, or it ends. */
 static void ends_just_then(void *arg)
 {
-    (void)arg;
     for (int64_t keep = 0; keep < 2; keep++) {
         weft_pool *pool = begin((weft_pool_options){.capacity = 1, .queue = 8, .prestart = 1});
         AWAIT_FIGURE(pool, idle, 1);
@@ -90,7 +83,7 @@ static void ends_just_then(void *arg)
         lack(false);
         CHECK(error == 0 || error == -ENOMEM); /* if another took what was for the queue */
         pool_close(pool);
-        CHECK_EQ(atomic_u32_load_acquire(&ran), error == 0);
+        CHECK_EQ(count_of(&ran), error == 0);
     }
 }
 
@@ -100,21 +93,18 @@ static weft_task *awaited;
 
 static void wait_for_awaited(void *arg)
 {
-    (void)arg;
     lack(true);
     CHECK_EQ(weft_task_wait(awaited, NULL), 0);
 }
 
 static void awaited_later(void *arg)
 {
-    (void)arg;
     for (int64_t capacity = 1; capacity <= 2; capacity++) {
         weft_pool *pool = begin((weft_pool_options){.capacity = capacity, .queue = 20});
         CHECK_EQ(weft_pool_pause(pool), 0);
         CHECK_EQ(weft_pool_submit(pool, wait_for_awaited, NULL), 0);
-        for (int i = 0; i < 4; i++)
-            CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
-        CHECK_EQ(weft_task_start(&awaited, pool, handle_task, &ran, NULL), 0);
+        submit_counts(pool, &ran, 4);
+        awaited = start_task(pool, count_handle, &ran);
         CHECK_EQ(weft_pool_resume(pool), 0);
         for (int times = 0; pool_stats(pool).lending == 0 && !weft_task_ended(awaited);)
             look_again(&times); /* unless there was another worker already */
@@ -130,7 +120,6 @@ static void awaited_later(void *arg)
 
 static void wait_at_gate(void *arg)
 {
-    (void)arg;
     lack(true);
     gate_task(&gate);
 }
@@ -138,13 +127,11 @@ static void wait_at_gate(void *arg)
 static void behind_in_an_inbox(void *arg)
 {
     enum { BEHIND = 10 };
-    (void)arg;
     for (int goes_on = 0; goes_on < 2; goes_on++) {
         weft_pool *pool = begin((weft_pool_options){.capacity = 2, .queue = 20});
         CHECK_EQ(weft_pool_pause(pool), 0);
         CHECK_EQ(weft_pool_submit(pool, wait_at_gate, NULL), 0);
-        for (int i = 0; i < BEHIND; i++)
-            CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+        submit_counts(pool, &ran, BEHIND);
         CHECK_EQ(weft_pool_resume(pool), 0);
         await_at_gate(&gate, 1);
         if (goes_on)

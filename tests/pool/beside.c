@@ -3,8 +3,8 @@
  */
 #include <weft/weft.h>
 
-#include "figures.h"
 #include "seeds.h"
+#include "tasks.h"
 
 enum { TASKS = 100, YIELDS_MOST = 1000 };
 
@@ -22,12 +22,11 @@ static void compute(void)
 static void submit_and_yield(void *arg)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 4});
-    (void)arg;
     atomic_u32_store_relaxed(&ran, 0);
     for (uint32_t task = 1; task <= TASKS; task++) {
         int yields = 0;
         CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
-        while (atomic_u32_load_acquire(&ran) < task) {
+        while (count_of(&ran) < task) {
             CHECK(++yields < YIELDS_MOST);
             compute();
             weft_yield();

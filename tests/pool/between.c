@@ -4,9 +4,8 @@
  */
 #include <weft/task.h>
 
-#include "bodies.h"
-#include "figures.h"
 #include "seeds.h"
+#include "tasks.h"
 
 static struct {
     weft_pool *own, *other;
@@ -38,20 +37,18 @@ static void open_gate(void *arg)
 /* Waits for a place in the other pool, which only the next task of its own pool makes free. */
 static void submit_there(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_pool_submit(two.other, count_task, &two.ran), 0);
     atomic_u32_add_seq_cst(&two.ran, 1);
 }
 
 static void wait_for_a_place(void *arg)
 {
-    (void)arg;
     two_open(1);
     gate_fill(&two.gate, two.other, 1);
     CHECK_EQ(weft_pool_submit(two.own, submit_there, NULL), 0);
     CHECK_EQ(weft_pool_submit(two.own, open_gate, &two.gate), 0);
     two_close();
-    CHECK_EQ(atomic_u32_load_acquire(&two.ran), 2);
+    CHECK_EQ(count_of(&two.ran), 2);
 }
 
 static void a_full_pool_is_waited_for(void)
@@ -63,7 +60,6 @@ static void a_full_pool_is_waited_for(void)
 /* The same the other way round at the same time: each waits for a place that the other's next task makes free. */
 static void submit_back(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_pool_submit(two.own, count_task, &two.ran), 0);
     atomic_u32_add_seq_cst(&two.ran, 1);
 }
@@ -89,10 +85,8 @@ static int wait_at_gate(void *arg)
 
 static void wait_for_task(void *arg)
 {
-    (void)arg;
-    CHECK_EQ(weft_task_start(&two.task, two.other, wait_at_gate, &two, NULL), 0);
-    CHECK_EQ(task_result(two.task), 5);
-    weft_task_release(two.task);
+    two.task = start_task(two.other, wait_at_gate, &two);
+    CHECK_EQ(end_task(two.task), 5);
     atomic_u32_add_seq_cst(&two.ran, 1);
 }
 
@@ -102,7 +96,7 @@ static void a_task_of_another_pool_is_waited_for(void)
     CHECK_EQ(weft_pool_submit(two.own, wait_for_task, NULL), 0);
     CHECK_EQ(weft_pool_submit(two.own, open_gate, &two.gate), 0);
     two_close();
-    CHECK_EQ(atomic_u32_load_acquire(&two.ran), 1);
+    CHECK_EQ(count_of(&two.ran), 1);
 }
 
 static int member(void *arg)
@@ -114,7 +108,6 @@ static int member(void *arg)
 
 static void wait_for_group(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_pool_group(&two.group, two.other, NULL), 0);
     CHECK_EQ(weft_group_go(two.group, member, &two.ran), 0);
     CHECK_EQ(group_error(two.group), 0);
@@ -127,7 +120,7 @@ static void a_group_of_another_pool_is_waited_for(void)
     CHECK_EQ(weft_pool_submit(two.own, wait_for_group, NULL), 0);
     CHECK_EQ(weft_pool_submit(two.own, open_gate, &two.gate), 0);
     two_close();
-    CHECK_EQ(atomic_u32_load_acquire(&two.ran), 1);
+    CHECK_EQ(count_of(&two.ran), 1);
 }
 
 /* A context ends the wait for a place, of a group's too: with the context's error, not with that of one who tries. */
@@ -148,7 +141,7 @@ static void contexts_end_the_wait(void)
     CHECK_EQ(weft_group_close(two.group), 0);
     weft_context_close(context);
     two_close();
-    CHECK_EQ(atomic_u32_load_acquire(&two.ran), 0);
+    CHECK_EQ(count_of(&two.ran), 0);
 }
 
 int main(void)

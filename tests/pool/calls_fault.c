@@ -23,7 +23,6 @@ static void check_all_ran(void)
 
 static void task(void *arg)
 {
-    (void)arg;
     int slept = weft_sleep(WEFT_US);
     CHECK(slept == 0 || slept == -ECANCELED); /* of a task that is cancelled */
     atomic_u32_add_seq_cst(&ran, 1);
@@ -112,7 +111,6 @@ static void panicking(void *arg)
 
 static void on_panic(const weft_panic_info *info, void (*function)(void *), void *arg, void *data)
 {
-    (void)info, (void)arg;
     CHECK(function == panicking);
     CHECK_PTR(data, &ran);
     atomic_u32_add_seq_cst(&panicked, 1);
@@ -229,7 +227,6 @@ static void use_scalable(void)
 
 static int nothing(void *arg)
 {
-    (void)arg;
     return 0;
 }
 
@@ -271,7 +268,6 @@ static void use_sub_pools(void)
 
 static void drop(void (*function)(void *), void *arg, void *data)
 {
-    (void)arg, (void)data;
     CHECK(function == task);
     atomic_u32_add_seq_cst(&dropped, 1);
 }

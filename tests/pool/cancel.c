@@ -1,5 +1,5 @@
 /*
- * cancel.c: weft_pool_cancel: what runs in a pool is cancelled, and nothing else. The pool's
+ * cancel.c: weft_pool_cancel: what runs in a pool is cancelled, and fail_if_given else. The pool's
  * context, which tasks are bound to.
  */
 #include <weft/pools.h>
@@ -16,7 +16,6 @@ static struct {
 
 static int wait_for_cancel(void *arg)
 {
-    (void)arg;
     CHECK(weft_context_current() != NULL);
     CHECK_EQ(weft_context_error(weft_context_current()), 0);
     atomic_u32_add_seq_cst(&waits.begun, 1);
@@ -37,7 +36,6 @@ static atomic_u32 ran;
 
 static void count_uncancelled(void *arg)
 {
-    (void)arg;
     CHECK(weft_context_current() != NULL);
     CHECK_EQ(weft_context_error(weft_context_current()), 0);
     CHECK_EQ(weft_sleep(WEFT_US), 0);
@@ -50,7 +48,7 @@ static void begin(void)
     atomic_u32_store_relaxed(&ran, 0);
 }
 
-/* One of each kind, under contexts that have nothing to do with the pool's. */
+/* One of each kind, under contexts that have fail_if_given to do with the pool's. */
 
 enum { KINDS = 6, WAITING = 10 };
 
@@ -72,22 +70,18 @@ static void start_each_kind(weft_pool *pool, weft_context *other, weft_task **ta
 
 static void check_cancel(void *arg)
 {
-    weft_context *other;
     weft_task *task;
     weft_group *group;
-    (void)arg;
     weft_pool *pool = pool_open(
         (weft_pool_options){.capacity = KINDS, .queue = WEFT_UNLIMITED, .cancellable = 1});
-    CHECK_EQ(weft_context_open(&other, NULL, NULL), 0);
+    weft_context *other = new_context();
     for (int round = 0; round < 3; round++) { /* each with a new context of the pool's */
         begin();
         start_each_kind(pool, other, &task, &group);
-        for (int i = 0; i < WAITING; i++)
-            CHECK_EQ(weft_pool_submit(pool, count_uncancelled, NULL), 0);
+        submit_many(pool, count_uncancelled, NULL, WAITING);
         CHECK_EQ(weft_pool_cancel(pool), 0);
         await(&waits.ended, KINDS);
-        CHECK_EQ(task_result(task), -ECANCELED);
-        weft_task_release(task);
+        CHECK_EQ(end_task(task), -ECANCELED);
         CHECK_EQ(weft_group_close(group), -ECANCELED);
         await(&ran, WAITING); /* what had not begun is not touched */
     }
@@ -106,25 +100,23 @@ static void cancel_ends_the_waits_of_all_that_runs(void)
     on_processors(1, check_cancel, NULL);
 }
 
-static int nothing(void *arg)
+static int fail_if_given(void *arg)
 {
     return arg != NULL;
 }
 
-/* A group that has nothing running is not cancelled. */
+/* A group that has fail_if_given running is not cancelled. */
 static void cancel_leaves_others_alone(void)
 {
-    weft_group *group;
-    weft_task *task;
     weft_pool *pool =
         pool_open((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED, .cancellable = 1});
     begin();
-    CHECK_EQ(weft_pool_group(&group, pool, NULL), 0);
-    CHECK_EQ(weft_pool_cancel(pool), 0); /* nothing runs */
+    weft_group *group = group_over(pool, NULL);
+    CHECK_EQ(weft_pool_cancel(pool), 0); /* fail_if_given runs */
     CHECK_EQ(weft_pool_submit(pool, plain_wait, NULL), 0);
     await(&waits.begun, 1);
-    CHECK_EQ(weft_group_go(group, nothing, NULL), 0);
-    CHECK_EQ(weft_task_start(&task, pool, nothing, NULL, NULL), 0);
+    CHECK_EQ(weft_group_go(group, fail_if_given, NULL), 0);
+    weft_task *task = start_task(pool, fail_if_given, NULL);
     CHECK_EQ(weft_pool_cancel(pool), 0);
     CHECK_EQ(task_result(task), 0);
     CHECK_EQ(weft_group_close(group), 0);
@@ -134,7 +126,7 @@ static void cancel_leaves_others_alone(void)
     CHECK_EQ(weft_pool_reopen(pool), 0);
     CHECK_EQ(weft_pool_submit(pool, count_uncancelled, NULL), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_EQ(count_of(&ran), 1);
 }
 
 static void cancel_needs_the_option(void)
@@ -157,7 +149,7 @@ static void cancel_ends_a_stop(void)
     CHECK_EQ(weft_pool_cancel(pool), 0);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&waits.ended), 1);
+    CHECK_EQ(count_of(&waits.ended), 1);
 }
 
 /* By the pool's own tasks, and what they have started. */
@@ -166,9 +158,7 @@ static weft_pool *own_pool;
 
 static int await_sub_task(void *arg)
 {
-    weft_task *task;
-    (void)arg;
-    CHECK_EQ(weft_task_start(&task, own_pool, wait_for_cancel, NULL, NULL), 0);
+    weft_task *task = start_task(own_pool, wait_for_cancel, NULL);
     atomic_u32_add_seq_cst(&ran, 1);
     int error = weft_task_wait(task, NULL);
     CHECK(error == 0 || error == -ECANCELED); /* both are cancelled */
@@ -184,7 +174,6 @@ static void plain_await_sub_task(void *arg)
 
 static void cancel_own_pool(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_pool_cancel(own_pool), 0);
     CHECK_EQ(weft_context_error(weft_context_current()), -ECANCELED);
     CHECK_EQ(weft_sleep(WEFT_US), -ECANCELED);
@@ -192,15 +181,13 @@ static void cancel_own_pool(void *arg)
 
 static void tasks_may_cancel_their_pool(void)
 {
-    weft_task *task;
     own_pool = pool_open((weft_pool_options){.capacity = 3, .queue = 10, .cancellable = 1});
     begin();
     CHECK_EQ(weft_pool_submit(own_pool, plain_await_sub_task, NULL), 0);
-    CHECK_EQ(weft_task_start(&task, own_pool, await_sub_task, NULL, NULL), 0);
+    weft_task *task = start_task(own_pool, await_sub_task, NULL);
     await(&waits.begun, 2);
     CHECK_EQ(weft_pool_submit(own_pool, cancel_own_pool, NULL), 0);
-    CHECK_EQ(task_result(task), 0);
-    weft_task_release(task);
+    CHECK_EQ(end_task(task), 0);
     await(&waits.ended, 2);
     CHECK_EQ(weft_pool_submit(own_pool, count_uncancelled, NULL), 0);
     pool_close(own_pool);
@@ -225,35 +212,28 @@ static int check_own(void *arg)
     return 5;
 }
 
-static void check_caller_runs(void *arg)
+static void cancel_reaches_who_runs_in_its_submitter(void *arg)
 {
     static struct gate gate;
-    weft_task *task;
-    (void)arg;
     weft_pool *pool = pool_open(
         (weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS, .cancellable = 1});
-    CHECK_EQ(weft_context_open(&submitters, NULL, NULL), 0);
+    submitters = new_context();
     gate_shut(&gate);
     gate_fill_firmly(&gate, pool, 1);
     CHECK_EQ(weft_context_bind(submitters, NULL), 0);
     CHECK_EQ(weft_pool_submit(pool, check_bound, pool), 0);
     CHECK_PTR(weft_context_current(), submitters);
-    CHECK_EQ(weft_task_start(&task, pool, check_own, pool, NULL), 0);
+    weft_task *task = start_task(pool, check_own, pool);
     CHECK_PTR(weft_context_current(), submitters);
     CHECK_EQ(weft_context_error(submitters), 0);
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);
-    CHECK_EQ(weft_pool_submit(pool, check_bound, pool), 0); /* by one that is bound to nothing */
+    CHECK_EQ(weft_pool_submit(pool, check_bound, pool),
+             0); /* by one that is bound to fail_if_given */
     CHECK_PTR(weft_context_current(), NULL);
     gate_open(&gate);
-    CHECK_EQ(task_result(task), 5);
-    weft_task_release(task);
+    CHECK_EQ(end_task(task), 5);
     weft_context_close(submitters);
     pool_close(pool);
-}
-
-static void cancel_reaches_who_runs_in_its_submitter(void)
-{
-    everywhere(check_caller_runs);
 }
 
 /* What a worker is bound to, whatever its tasks and options do. */
@@ -262,13 +242,11 @@ static weft_context *foreign;
 
 static void bind_another(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_context_bind(foreign, NULL), 0);
 }
 
 static void bind_none(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);
 }
 
@@ -280,13 +258,11 @@ static void panic_bound(void *arg)
 
 static void drop_panic(const weft_panic_info *info, void (*function)(void *), void *arg, void *data)
 {
-    (void)info, (void)arg, (void)data;
     CHECK(function == panic_bound);
 }
 
 static int start_bound(void **state, void *data)
 {
-    (void)state, (void)data;
     CHECK_PTR(weft_context_current(), NULL);
     bind_another(NULL);
     return 0;
@@ -294,7 +270,6 @@ static int start_bound(void **state, void *data)
 
 static void exit_unbound(void *state, void *data)
 {
-    (void)state, (void)data;
     CHECK_PTR(weft_context_current(), NULL);
     CHECK_EQ(weft_sleep(WEFT_US), 0); /* it can wait, though its last task was cancelled */
     atomic_u32_add_seq_cst(&ran, 100);
@@ -303,7 +278,7 @@ static void exit_unbound(void *state, void *data)
 static void every_task_begins_with_the_pools_context(void)
 {
     void (*const tasks[])(void *) = {bind_another, bind_none, panic_bound, plain_wait};
-    CHECK_EQ(weft_context_open(&foreign, NULL, NULL), 0);
+    foreign = new_context();
     weft_context_cancel(foreign);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1,
                                                     .queue = WEFT_UNLIMITED,
@@ -326,7 +301,7 @@ static void every_task_begins_with_the_pools_context(void)
     await(&waits.begun, 2);
     CHECK_EQ(weft_pool_cancel(pool), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 108);
+    CHECK_EQ(count_of(&ran), 108);
     weft_context_close(foreign);
 }
 
@@ -341,7 +316,6 @@ static int leave_and_wait(void *arg)
 /* The same from inside a task of another pool that it runs as its submitter. */
 static void leave_inside(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_group_leave(), 0);
 }
 
@@ -358,15 +332,13 @@ static int leave_elsewhere(void *other)
 
 static void cancel_reaches_who_left_a_group(void)
 {
-    weft_group *group;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 4, .cancellable = 1}),
               *other = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
     static struct gate gate;
     begin();
-    gate_shut(&gate);
-    gate_fill(&gate, other, 1);
+    gate_shut_and_fill(&gate, other, 1);
     CHECK_EQ(weft_wg_init(&left, 1), 0);
-    CHECK_EQ(weft_pool_group(&group, pool, NULL), 0);
+    weft_group *group = group_over(pool, NULL);
     CHECK_EQ(weft_group_go(group, leave_and_wait, NULL), 0);
     CHECK_EQ(weft_group_go(group, leave_elsewhere, other), 0);
     await(&waits.begun, 2);
@@ -374,7 +346,7 @@ static void cancel_reaches_who_left_a_group(void)
     CHECK_EQ(weft_pool_cancel(pool), 0);
     await(&waits.ended, 1);
     CHECK_EQ(weft_group_close(group), 0);
-    CHECK_EQ(weft_pool_cancel(pool), 0); /* of the group nothing is left */
+    CHECK_EQ(weft_pool_cancel(pool), 0); /* of the group fail_if_given is left */
     weft_wg_done(&left);
     gate_open(&gate);
     pool_close(other);
@@ -393,7 +365,7 @@ static void check_not_before(uintptr_t returned)
 {
     CHECK(weft_context_current() != NULL);
     if (weft_context_error(weft_context_current()) != 0)
-        CHECK(atomic_u32_load_acquire(&storm.begun) > returned);
+        CHECK(count_of(&storm.begun) > returned);
 }
 
 static void short_task(void *returned)
@@ -420,12 +392,10 @@ static int task_with_handle(void *returned)
 static void submit_amid_cancels(void *arg)
 {
     int64_t count = test_scale(20000);
-    (void)arg;
     for (int64_t i = 0; i < count; i++) {
-        void *returned = (void *)(uintptr_t)atomic_u32_load_acquire(&storm.returned);
+        void *returned = (void *)(uintptr_t)count_of(&storm.returned);
         if (i % 50 == 0) {
-            weft_task *task;
-            CHECK_EQ(weft_task_start(&task, storm.pool, task_with_handle, returned, NULL), 0);
+            weft_task *task = start_task(storm.pool, task_with_handle, returned);
             weft_task_release(task);
         } else {
             CHECK_EQ(
@@ -440,7 +410,7 @@ static void submit_amid_cancels(void *arg)
 static void cancel_often(void *arg)
 {
     uint32_t all = *(uint32_t *)arg;
-    while (atomic_u32_load_acquire(&storm.ran) < all) {
+    while (count_of(&storm.ran) < all) {
         atomic_u32_add_seq_cst(&storm.begun, 1);
         CHECK_EQ(weft_pool_cancel(storm.pool), 0);
         atomic_u32_add_seq_cst(&storm.returned, 1);
@@ -459,7 +429,7 @@ static void no_task_is_cancelled_by_an_earlier_call(void)
                             {.function = cancel_often, .arg = &all, .thread = true}};
     bodies_run(bodies, 4);
     pool_close(storm.pool);
-    CHECK_EQ(atomic_u32_load_acquire(&storm.ran), all);
+    CHECK_EQ(count_of(&storm.ran), all);
 }
 
 int main(void)
@@ -469,7 +439,7 @@ int main(void)
     RUN_BOTH(cancel_needs_the_option);
     RUN_BOTH(cancel_ends_a_stop);
     RUN_BOTH(tasks_may_cancel_their_pool);
-    RUN_BOTH(cancel_reaches_who_runs_in_its_submitter);
+    RUN_EVERYWHERE(cancel_reaches_who_runs_in_its_submitter);
     RUN_BOTH(every_task_begins_with_the_pools_context);
     RUN_BOTH(cancel_reaches_who_left_a_group);
     RUN_BOTH(no_task_is_cancelled_by_an_earlier_call);

@@ -28,7 +28,6 @@ static void begin(void)
 
 static void plain_wait(void *arg)
 {
-    (void)arg;
     atomic_u32_add_seq_cst(&seen.begun, 1);
     int error = weft_sleep(LONG);
     CHECK_EQ(error, seen.expected);
@@ -37,7 +36,6 @@ static void plain_wait(void *arg)
 
 static int own_wait(void *arg)
 {
-    (void)arg;
     atomic_u32_add_seq_cst(&seen.begun, 1);
     int error = weft_sleep(LONG);
     CHECK_EQ(error, seen.expected);
@@ -47,7 +45,6 @@ static int own_wait(void *arg)
 
 static void never(void *arg)
 {
-    (void)arg;
     test_fail(__FILE__, __LINE__, "a task ran that was to be dropped");
 }
 
@@ -59,7 +56,6 @@ static int never_with_handle(void *arg)
 
 static void note_drop(void (*function)(void *), void *arg, void *data)
 {
-    (void)arg;
     CHECK(function == never);
     CHECK_PTR(data, &seen);
     atomic_u32_add_seq_cst(&seen.dropped, 1);
@@ -78,7 +74,7 @@ static struct {
     weft_task *running, *waiting;
     weft_group *busy, *idle;
     weft_schedule *late;
-    struct submitter_body submitters[BLOCKED];
+    struct submission submitters[BLOCKED];
     struct body bodies[BLOCKED];
 } whole;
 
@@ -108,12 +104,12 @@ static void fill_waiting(void)
     CHECK_EQ(pool_waiting(whole.pool), QUEUED);
     for (int i = 0; i < BLOCKED; i++) {
         whole.submitters[i] =
-            (struct submitter_body){.pool = whole.pool, .function = never, .deadline = WEFT_NEVER};
+            (struct submission){.pool = whole.pool, .function = never, .deadline = WEFT_NEVER};
         whole.bodies[i] = (struct body){
-            .function = submitter_main, .arg = &whole.submitters[i], .thread = i % 2 == 0};
+            .function = submission_main, .arg = &whole.submitters[i], .thread = i % 2 == 0};
         body_start(&whole.bodies[i]);
     }
-    await_blocked(whole.pool, BLOCKED);
+    AWAIT_FIGURE(whole.pool, blocked, BLOCKED);
     CHECK_EQ(weft_pool_submit_after(whole.pool, never, NULL, LONG, NULL), 0);
     CHECK_EQ(weft_pool_submit_every(whole.pool, never, NULL, LONG, &whole.late), 0);
 }
@@ -123,7 +119,7 @@ static void check_ended_at_once(void)
 {
     weft_schedule_stats schedule;
     int result = 0;
-    CHECK_EQ(atomic_u32_load_acquire(&seen.dropped), 4); /* three, and what was scheduled */
+    CHECK_EQ(count_of(&seen.dropped), 4); /* three, and what was scheduled */
     CHECK_EQ(weft_task_wait_until(whole.waiting, &result, WEFT_NOW), 0);
     CHECK_EQ(result, -ECANCELED);
     CHECK_EQ(pool_waiting(whole.pool), 0);
@@ -151,12 +147,9 @@ static void check_ended_whole(int error)
     CHECK_EQ(weft_pool_wait(whole.pool, WEFT_NEVER), 0);
     CHECK_EQ(weft_pool_stop(whole.pool, WEFT_NEVER), 0);
     CHECK_EQ(weft_pool_state(whole.pool), WEFT_POOL_STOPPED);
-    CHECK_EQ(atomic_u32_load_acquire(&seen.ended), RUNNING - 1);
-    weft_pool_stats stats = pool_stats(whole.pool);
-    CHECK_EQ(stats.completed, RUNNING);
-    CHECK_EQ(stats.dropped, QUEUED + 1);
-    CHECK_EQ(stats.rejected, BLOCKED + 2);
-    CHECK_EQ(stats.schedules, 0);
+    CHECK_EQ(count_of(&seen.ended), RUNNING - 1);
+    CHECK_FIGURES(pool_stats(whole.pool), FIGURE(completed, RUNNING), FIGURE(dropped, QUEUED + 1),
+                  FIGURE(rejected, BLOCKED + 2), FIGURE(schedules, 0));
     CHECK_EQ(weft_pool_reopen(whole.pool), error); /* it cannot be opened again */
     CHECK_EQ(weft_pool_state(whole.pool), WEFT_POOL_STOPPED);
     CHECK_EQ(weft_pool_cancel(whole.pool), 0);
@@ -179,7 +172,6 @@ static void open_whole(weft_context *context)
 
 static void check_cancelled(void *arg)
 {
-    (void)arg;
     weft_context *root = context_open(NULL, 0), *context = context_open(root, 0);
     open_whole(context);
     weft_context_cancel(root); /* or one above it */
@@ -191,7 +183,6 @@ static void check_cancelled(void *arg)
 
 static void check_closed(void *arg)
 {
-    (void)arg;
     weft_context *context = context_open(NULL, 0);
     open_whole(context);
     weft_context_close(context);
@@ -216,11 +207,11 @@ static void a_timeout_is_the_end_of_the_pool(void)
     CHECK(weft_now() < end);
     CHECK_EQ(weft_sleep_until(end - 1), 0);
     CHECK_EQ(weft_pool_state(whole.pool), WEFT_POOL_OPEN);
-    CHECK_EQ(atomic_u32_load_acquire(&seen.dropped), 0);
-    while (atomic_u32_load_acquire(&seen.dropped) < 4 || pool_waiting(whole.pool) > 0)
+    CHECK_EQ(count_of(&seen.dropped), 0);
+    while (count_of(&seen.dropped) < 4 || pool_waiting(whole.pool) > 0)
         weft_yield();
     CHECK(weft_now() >= end);
-    await_blocked(whole.pool, 0);
+    AWAIT_FIGURE(whole.pool, blocked, 0);
     while (!weft_task_ended(whole.waiting))
         weft_yield();
     check_ended_at_once();
@@ -258,7 +249,6 @@ static struct {
 
 static void submit_after_the_end(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);
     CHECK_EQ(weft_wg_wait(&own.over), 0);
     CHECK_EQ(weft_pool_submit(own.pool, never, NULL), -ESHUTDOWN);
@@ -269,7 +259,6 @@ static void submit_after_the_end(void *arg)
 
 static void wait_in_line(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_context_bind(NULL, NULL), 0); /* it is not the context that ends the wait */
     CHECK_EQ(weft_pool_submit_until(own.pool, never, NULL, weft_after(LONG)), -ESHUTDOWN);
     atomic_u32_add_seq_cst(&seen.ended, 1);
@@ -283,11 +272,11 @@ static void own_tasks_are_refused_too(void)
     own.pool = pool_open((weft_pool_options){.capacity = 2, .context = context, DROPS});
     CHECK_EQ(weft_pool_submit(own.pool, submit_after_the_end, NULL), 0);
     CHECK_EQ(weft_pool_submit(own.pool, wait_in_line, NULL), 0);
-    await_blocked(own.pool, 1);
+    AWAIT_FIGURE(own.pool, blocked, 1);
     weft_context_cancel(context);
     weft_wg_done(&own.over);
     pool_close(own.pool);
-    CHECK_EQ(atomic_u32_load_acquire(&seen.ended), 2);
+    CHECK_EQ(count_of(&seen.ended), 2);
     weft_context_close(context);
 }
 
@@ -295,7 +284,6 @@ static void own_tasks_are_refused_too(void)
 
 static void await_cancelled(void (*function)(void *), void *arg, void *data)
 {
-    (void)function, (void)arg, (void)data;
     await(&seen.ended, 1);
     atomic_u32_add_seq_cst(&seen.dropped, 1);
 }
@@ -310,7 +298,7 @@ static void what_runs_is_cancelled_first(void)
     await(&seen.begun, 1);
     CHECK_EQ(weft_pool_submit(pool, never, NULL), 0);
     weft_context_cancel(context);
-    CHECK_EQ(atomic_u32_load_acquire(&seen.dropped), 1);
+    CHECK_EQ(count_of(&seen.dropped), 1);
     pool_close(pool);
     weft_context_close(context);
 }
@@ -330,12 +318,12 @@ static void it_may_end_while_the_pool_stops(void)
     CHECK_EQ(weft_pool_submit(own.pool, wait_in_line, NULL), 0);
     CHECK_EQ(weft_pool_submit(own.pool, never, NULL), 0);
     CHECK_EQ(weft_pool_resume(own.pool), 0); /* it is full when the first of them begins */
-    await_blocked(own.pool, 1);
+    AWAIT_FIGURE(own.pool, blocked, 1);
     CHECK_EQ(weft_pool_stop(own.pool, WEFT_NOW), -ETIMEDOUT);
     CHECK_EQ(pool_waiting(own.pool), 1);
     CHECK_EQ(pool_stats(own.pool).blocked, 1); /* one of its own may still wait */
     weft_context_cancel(context);
-    CHECK_EQ(atomic_u32_load_acquire(&seen.dropped), 1);
+    CHECK_EQ(count_of(&seen.dropped), 1);
     await(&seen.ended, 2);
     gate_open(&gate);
     CHECK_EQ(weft_pool_stop(own.pool, WEFT_NEVER), 0);
@@ -360,7 +348,7 @@ static void it_may_end_while_the_pool_is_stopped(void)
     CHECK_EQ(weft_pool_submit(pool, never, NULL), -ESHUTDOWN);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&seen.ran), 10);
+    CHECK_EQ(count_of(&seen.ran), 10);
     weft_context_close(context);
 }
 
@@ -378,7 +366,7 @@ static void it_may_outlive_the_pool(void)
     }
     CHECK_EQ(weft_context_error(context), 0);
     weft_context_close(context);
-    CHECK_EQ(atomic_u32_load_acquire(&seen.ran), 15);
+    CHECK_EQ(count_of(&seen.ran), 15);
 }
 
 static void a_paused_pool_ends_too(void)
@@ -388,12 +376,11 @@ static void a_paused_pool_ends_too(void)
     weft_pool *pool =
         pool_open((weft_pool_options){.capacity = 1, .queue = 2, .context = context, DROPS});
     CHECK_EQ(weft_pool_pause(pool), 0);
-    for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_pool_submit(pool, never, NULL), 0);
+    submit_many(pool, never, NULL, 3);
     CHECK_EQ(weft_pool_submit_after(pool, never, NULL, 0, NULL), 0);
-    await_blocked(pool, 1); /* its time has come, and it stands in line */
+    AWAIT_FIGURE(pool, blocked, 1); /* its time has come, and it stands in line */
     weft_context_cancel(context);
-    CHECK_EQ(atomic_u32_load_acquire(&seen.dropped), 4);
+    CHECK_EQ(count_of(&seen.dropped), 4);
     CHECK_EQ(weft_pool_resume(pool), 0);
     pool_close(pool);
     weft_context_close(context);
@@ -418,8 +405,7 @@ static void tasks_may_end_their_pool(void)
     await(&seen.begun, 1);
     CHECK_EQ(weft_pool_pause(pool), 0);
     CHECK_EQ(weft_pool_submit(pool, end_context, context), 0);
-    for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_pool_submit(pool, never, NULL), 0);
+    submit_many(pool, never, NULL, 3);
     CHECK_EQ(weft_pool_resume(pool), 0); /* for one place */
     await(&seen.dropped, 3);
     await(&seen.ended, 1);
@@ -461,10 +447,9 @@ static void what_a_task_cancels_is_replaced_by_a_cancel(void)
 
 static int await_dropped(void *pool)
 {
-    weft_task *task;
     CHECK_EQ(weft_pool_pause(pool), 0);
     CHECK_EQ(weft_context_bind(NULL, NULL), 0); /* neither is under the other's context */
-    CHECK_EQ(weft_task_start(&task, pool, never_with_handle, NULL, NULL), 0);
+    weft_task *task = start_task(pool, never_with_handle, NULL);
     atomic_u32_add_seq_cst(&seen.begun, 1);
     int result = 0;
     CHECK_EQ(weft_task_wait(task, &result), 0);
@@ -476,11 +461,10 @@ static int await_dropped(void *pool)
 static void lent_places_come_back(void)
 {
     weft_context *context = context_open(NULL, 0);
-    weft_task *task;
     begin();
     weft_pool *pool =
         pool_open((weft_pool_options){.capacity = 1, .queue = 10, .context = context});
-    CHECK_EQ(weft_task_start(&task, pool, await_dropped, pool, NULL), 0);
+    weft_task *task = start_task(pool, await_dropped, pool);
     while (pool_stats(pool).lending == 0)
         weft_yield();
     weft_context_cancel(context);
@@ -529,7 +513,6 @@ static struct {
 
 static void count_run(void *arg)
 {
-    (void)arg;
     weft_yield();
     atomic_u32_add_seq_cst(&race.ran, 1);
 }
@@ -542,7 +525,6 @@ static int count_run_with_handle(void *arg)
 
 static void count_drop(void (*function)(void *), void *arg, void *data)
 {
-    (void)arg, (void)data;
     CHECK(function == count_run);
     atomic_u32_add_seq_cst(&race.dropped, 1);
 }
@@ -550,7 +532,6 @@ static void count_drop(void (*function)(void *), void *arg, void *data)
 static void submit_until_the_end(void *arg)
 {
     int error = 0;
-    (void)arg;
     for (int i = 0; error == 0; i++) {
         if (i % 4 != 0) {
             error = weft_pool_submit(race.pool, count_run, NULL);
@@ -572,7 +553,6 @@ static void submit_until_the_end(void *arg)
 
 static void cancel_until_the_end(void *arg)
 {
-    (void)arg;
     for (int i = 0; i < 5; i++) {
         CHECK_EQ(weft_pool_cancel(race.pool), 0);
         weft_yield();
@@ -582,8 +562,7 @@ static void cancel_until_the_end(void *arg)
 
 static void stop_at_the_end(void *arg)
 {
-    (void)arg;
-    while (atomic_u32_load_acquire(&race.ran) < 20 && weft_context_error(race.context) == 0)
+    while (count_of(&race.ran) < 20 && weft_context_error(race.context) == 0)
         weft_yield();
     CHECK_EQ(weft_pool_stop(race.pool, WEFT_NEVER), 0);
 }
@@ -606,8 +585,7 @@ static void it_ends_amid_everything(void)
                                 {.function = stop_at_the_end}};
         bodies_run(bodies, round % 3 == 0 ? 5 : 4);
         pool_close(race.pool);
-        CHECK_EQ(atomic_u32_load_acquire(&race.ran) + atomic_u32_load_acquire(&race.dropped),
-                 atomic_u32_load_acquire(&race.admitted));
+        CHECK_EQ(count_of(&race.ran) + count_of(&race.dropped), count_of(&race.admitted));
         weft_context_close(race.context);
     }
 }
@@ -627,14 +605,12 @@ static void it_ends_while_the_pool_is_closed(void)
         race.context = context_open(NULL, 0);
         weft_pool *pool = pool_open((weft_pool_options){
             .queue = WEFT_UNLIMITED, .context = race.context, .on_drop = count_drop});
-        for (int i = 0; i < round % 5; i++)
-            CHECK_EQ(weft_pool_submit(pool, count_run, NULL), 0);
+        submit_many(pool, count_run, NULL, round % 5);
         struct body body = {
             .function = end_context_now, .arg = race.context, .thread = round % 2 != 0};
         body_start(&body);
         pool_close(pool);
-        CHECK_EQ(atomic_u32_load_acquire(&race.ran) + atomic_u32_load_acquire(&race.dropped),
-                 round % 5);
+        CHECK_EQ(count_of(&race.ran) + count_of(&race.dropped), round % 5);
         body_join(&body);
         weft_context_close(race.context);
     }

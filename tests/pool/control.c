@@ -26,13 +26,12 @@ static void note_abort(void (*function)(void *), void *arg, void *data)
 static void abort_task(void *arg)
 {
     CHECK_EQ(weft_pool_abort(arg), ABORTED);
-    CHECK_EQ(atomic_u32_load_acquire(&aborted.drops), ABORTED);
+    CHECK_EQ(count_of(&aborted.drops), ABORTED);
 }
 
-static void check_abort(void *arg)
+static void abort_drops_what_has_not_begun(void *arg)
 {
     static struct gate gate;
-    (void)arg;
     for (int variant = 0; variant < 4; variant++) {
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 1 + variant % 2,
                                                         .queue = WEFT_UNLIMITED,
@@ -60,32 +59,26 @@ static void check_abort(void *arg)
             await(&aborted.drops, ABORTED);
         } else {
             CHECK_EQ(weft_pool_abort(pool), ABORTED);
-            CHECK_EQ(atomic_u32_load_acquire(&aborted.drops), ABORTED); /* told before it returns */
+            CHECK_EQ(count_of(&aborted.drops), ABORTED); /* told before it returns */
         }
         CHECK_EQ(pool_stats(pool).dropped, ABORTED);
         CHECK_EQ(pool_waiting(pool), 0);
         for (int i = 0; i < ABORTED; i++) {
-            CHECK_EQ(atomic_u32_load_acquire(&aborted.dropped[i]), 1);
-            CHECK_EQ(atomic_u32_load_acquire(&aborted.ran[i]), 0);
+            CHECK_EQ(count_of(&aborted.dropped[i]), 1);
+            CHECK_EQ(count_of(&aborted.ran[i]), 0);
         }
         CHECK_EQ(weft_pool_abort(pool), 0);
         CHECK_EQ(weft_pool_submit(pool, count_task, &aborted.ran[0]), 0); /* it goes on */
         gate_open(&gate);
         pool_close(pool);
-        CHECK_EQ(atomic_u32_load_acquire(&aborted.ran[0]), 1);
+        CHECK_EQ(count_of(&aborted.ran[0]), 1);
     }
-}
-
-static void abort_drops_what_has_not_begun(void)
-{
-    everywhere(check_abort);
 }
 
 /* Tasks behind one that keeps its processor, in the inbox there, have not begun either. */
 
 static void abort_behind_a_holder(void *arg)
 {
-    (void)arg;
     memset(&aborted, 0, sizeof aborted);
     memset(&holder, 0, sizeof holder);
     weft_pool *pool = pool_open((weft_pool_options){
@@ -100,8 +93,8 @@ static void abort_behind_a_holder(void *arg)
     atomic_u32_store_release(&holder.over, 1);
     pool_close(pool);
     for (int i = 0; i < ABORTED; i++) {
-        CHECK_EQ(atomic_u32_load_acquire(&aborted.dropped[i]), 1);
-        CHECK_EQ(atomic_u32_load_acquire(&aborted.ran[i]), 0);
+        CHECK_EQ(count_of(&aborted.dropped[i]), 1);
+        CHECK_EQ(count_of(&aborted.ran[i]), 0);
     }
 }
 
@@ -116,22 +109,20 @@ static void abort_empties_inboxes(void)
 static void check_pause(void *arg)
 {
     static struct gate gate;
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     atomic_u32_store_relaxed(&ran, 0);
     CHECK_EQ(weft_pool_pause(pool), 0);
     CHECK_EQ(weft_pool_pause(pool), 0);
     submit_counts(pool, &ran, 11); /* admitted as before, until it is full */
     CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), -EAGAIN);
     gate_open(&gate); /* what runs goes on */
-    await_completed(pool, 1);
+    AWAIT_FIGURE(pool, completed, 1);
     submit_counts(pool, &ran, 1);
     for (int i = 0; i < 100; i++)
         weft_yield();
     CHECK_EQ(pool_waiting(pool), 12);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(count_of(&ran), 0);
     CHECK_EQ(weft_pool_resume(pool), 0);
     await(&ran, 12);
     CHECK_EQ(weft_pool_resume(pool), 0);
@@ -141,16 +132,14 @@ static void check_pause(void *arg)
     CHECK_EQ(weft_pool_pause(pool), 0); /* the end resumes it */
     submit_counts(pool, &ran, 12);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 25);
+    CHECK_EQ(count_of(&ran), 25);
 }
 
 static void check_pause_at_the_end(void *arg)
 {
     static struct gate gate;
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     atomic_u32_store_relaxed(&ran, 0);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NOW), -ETIMEDOUT);
     CHECK_EQ(weft_pool_state(pool), WEFT_POOL_STOPPING);
@@ -164,7 +153,7 @@ static void check_pause_at_the_end(void *arg)
     CHECK_EQ(weft_pool_state(pool), WEFT_POOL_OPEN);
     submit_counts(pool, &ran, 5);
     CHECK_EQ(pool_waiting(pool), 5);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(count_of(&ran), 0);
     CHECK_EQ(weft_pool_resume(pool), 0);
     await(&ran, 5);
     pool_close(pool);
@@ -187,24 +176,22 @@ static void tasks_may_pause_their_pool(void)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 100});
     atomic_u32_store_relaxed(&ran, 0);
-    for (int i = 0; i < 50; i++)
-        CHECK_EQ(weft_pool_submit(pool, resume_task, pool), 0);
+    submit_many(pool, resume_task, pool, 50);
     await(&ran, 50);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 50);
+    CHECK_EQ(count_of(&ran), 50);
 }
 
 /* Only what ran when it was paused goes on; of tasks so short that workers take them by the chunk. */
 static void pause_amid_short_tasks(void *arg)
 {
     int64_t rounds = test_scale(150);
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){.queue = WEFT_UNLIMITED});
     for (int64_t round = 0; round < rounds; round++) {
         submit_counts(pool, &ran, 200);
         CHECK_EQ(weft_pool_pause(pool), 0);
         weft_pool_stats before = pool_stats(pool);
-        await_running(pool, 0);
+        AWAIT_FIGURE(pool, running, 0);
         weft_pool_stats after = pool_stats(pool);
         CHECK(after.starting + after.queued <= before.starting + before.queued);
         CHECK(after.completed <= before.completed + before.running);
@@ -228,11 +215,9 @@ static void pause_stops_short_tasks(void)
 static void check_tune(void *arg)
 {
     static struct gate gate, second;
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = WEFT_UNLIMITED});
     gate_shut(&gate);
-    for (int i = 0; i < 30; i++)
-        CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
+    submit_many(pool, gate_task, &gate, 30);
     await(&gate.gauge.now, 2);
     CHECK_EQ(weft_pool_tune(pool, 7), 0); /* those who wait go on at once */
     CHECK_EQ(pool_stats(pool).capacity, 7);
@@ -240,11 +225,10 @@ static void check_tune(void *arg)
     CHECK_EQ(weft_pool_tune(pool, 3), 0);
     CHECK_EQ(pool_stats(pool).capacity, 3);
     gate_shut(&second); /* behind those that run */
-    for (int i = 0; i < 20; i++)
-        CHECK_EQ(weft_pool_submit(pool, gate_task, &second), 0);
+    submit_many(pool, gate_task, &second, 20);
     gate_open(&gate);
     await(&second.gauge.now, 3);
-    await_completed(pool, 30);
+    AWAIT_FIGURE(pool, completed, 30);
     CHECK_EQ(gauge_most(&gate.gauge), 7);
     CHECK_EQ(gauge_most(&second.gauge), 3);
     CHECK_EQ(weft_pool_tune(pool, WEFT_UNLIMITED), 0);
@@ -266,34 +250,26 @@ enum { BLOCKED = 6 };
 static void tune_admits_who_waits(void)
 {
     static struct gate gate;
-    struct submitter_body own[BLOCKED];
-    struct body bodies[BLOCKED];
+    struct submission own[BLOCKED];
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
-    for (int i = 0; i < BLOCKED; i++) {
-        own[i] = (struct submitter_body){
-            .pool = pool, .function = gate_task, .arg = &gate, .deadline = WEFT_NEVER};
-        bodies[i] = (struct body){.function = submitter_main, .arg = &own[i], .thread = i % 2 == 0};
-        body_start(&bodies[i]);
-    }
-    await_blocked(pool, BLOCKED);
+    gate_shut_and_fill(&gate, pool, 1);
+    for (int i = 0; i < BLOCKED; i++)
+        submission_start(&own[i], pool, gate_task, &gate, i % 2 == 0);
+    AWAIT_FIGURE(pool, blocked, BLOCKED);
     CHECK_EQ(weft_pool_tune(pool, 3), 0);
     await(&gate.gauge.now, 3);
-    await_blocked(pool, BLOCKED - 2);
+    AWAIT_FIGURE(pool, blocked, BLOCKED - 2);
     CHECK_EQ(weft_pool_tune(pool, BLOCKED + 1), 0);
     await(&gate.gauge.now, BLOCKED + 1);
-    for (int i = 0; i < BLOCKED; i++) {
-        body_join(&bodies[i]);
-        CHECK_EQ(own[i].result, 0);
-    }
+    for (int i = 0; i < BLOCKED; i++)
+        CHECK_EQ(submission_end(&own[i]), 0);
     gate_open(&gate);
     pool_close(pool);
 }
 
 int main(void)
 {
-    RUN_BOTH(abort_drops_what_has_not_begun);
+    RUN_EVERYWHERE(abort_drops_what_has_not_begun);
     RUN_PLAIN(abort_empties_inboxes, "holds a processor while others run on another one");
     RUN_BOTH(a_paused_pool_begins_nothing);
     RUN_BOTH(tasks_may_pause_their_pool);

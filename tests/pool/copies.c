@@ -2,11 +2,10 @@
  * copies.c: an argument that was copied is the task's own: it stays where it is while the task runs, all who are told of
  * the task may look at it, and nothing of it is left, however the task ends.
  */
-#include "bodies.h"
-#include "figures.h"
 #include "isolates.h"
 #include "os/failure.h"
 #include "os/os.h"
+#include "tasks.h"
 
 enum { TASKS = 60, PATTERN = 0x5a };
 
@@ -47,7 +46,6 @@ static void offer_many(weft_pool *pool, void (*function)(void *))
 
 static void on_drop(void (*function)(void *), void *arg, void *data)
 {
-    (void)function, (void)data;
     CHECK_EQ(weft_sleep(WEFT_US), 0);
     look_at(arg);
     atomic_u32_add_seq_cst(&told, 1);
@@ -55,7 +53,6 @@ static void on_drop(void (*function)(void *), void *arg, void *data)
 
 static void on_panic(const weft_panic_info *info, void (*function)(void *), void *arg, void *data)
 {
-    (void)info, (void)data;
     CHECK_EQ(weft_sleep(WEFT_US), 0);
     if (function == fall || function == crash) /* else it is a group's */
         look_at(arg);
@@ -77,8 +74,8 @@ static void close_and_check(weft_pool *pool, uint32_t have_run, uint32_t were_to
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     (void)pool_stats(pool);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), have_run);
-    CHECK_EQ(atomic_u32_load_acquire(&told), were_told);
+    CHECK_EQ(count_of(&ran), have_run);
+    CHECK_EQ(count_of(&told), were_told);
 }
 
 /* The ways in which a task ends. */
@@ -130,7 +127,6 @@ static void crash(void *arg)
 
 static void ends(void *arg)
 {
-    (void)arg;
     weft_pool *pool = open_with((weft_pool_options){.capacity = 5, .queue = WEFT_UNLIMITED});
     offer_many(pool, run);
     close_and_check(pool, TASKS, 0);
@@ -138,7 +134,6 @@ static void ends(void *arg)
 
 static void panics(void *arg)
 {
-    (void)arg;
     weft_pool *pool = open_with((weft_pool_options){.capacity = 5, .queue = WEFT_UNLIMITED});
     offer_many(pool, fall);
     close_and_check(pool, TASKS, TASKS);
@@ -146,7 +141,6 @@ static void panics(void *arg)
 
 static void is_aborted(void *arg)
 {
-    (void)arg;
     weft_pool *pool = open_with((weft_pool_options){.capacity = 5, .queue = WEFT_UNLIMITED});
     CHECK_EQ(weft_pool_pause(pool), 0);
     offer_many(pool, run);
@@ -157,7 +151,6 @@ static void is_aborted(void *arg)
 
 static void is_dropped(void *arg)
 {
-    (void)arg;
     for (int when_full = WEFT_DROP_NEWEST; when_full <= WEFT_DROP_OLDEST; when_full++) {
         weft_pool *pool =
             open_with((weft_pool_options){.capacity = 1, .queue = 9, .when_full = when_full});
@@ -171,13 +164,11 @@ static void is_dropped(void *arg)
 /* By the one who submits, since the pool is full. */
 static void is_called(void *arg)
 {
-    (void)arg;
     for (int falls = 0; falls < 2; falls++) {
         static struct gate gate;
         weft_pool *pool =
             open_with((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
-        gate_shut(&gate);
-        gate_fill(&gate, pool, 1);
+        gate_shut_and_fill(&gate, pool, 1);
         for (int i = 0; i < TASKS; i++)
             CHECK_EQ(offer(pool, falls ? fall : run, (weft_submit_options){0}), 0);
         gate_open(&gate);
@@ -188,7 +179,6 @@ static void is_called(void *arg)
 /* It was never admitted. */
 static void is_refused(void *arg)
 {
-    (void)arg;
     for (int waits = 0; waits < 2; waits++) {
         weft_pool *pool = open_with((weft_pool_options){
             .capacity = 1, .queue = 1, .when_full = waits ? WEFT_BLOCK : WEFT_REJECT});
@@ -218,11 +208,9 @@ static int falling_member(void *arg)
 static void is_of_a_group(void *arg)
 {
     enum { GO, FALLS, CANCELLED, ABORTED, WAYS };
-    (void)arg;
     for (int way = 0; way < WAYS; way++) {
-        weft_group *group;
         weft_pool *pool = open_with((weft_pool_options){.capacity = 2, .queue = WEFT_UNLIMITED});
-        CHECK_EQ(weft_pool_group(&group, pool, NULL), 0);
+        weft_group *group = group_over(pool, NULL);
         CHECK_EQ(weft_pool_pause(pool), 0);
         for (int i = 0; i < TASKS; i++)
             CHECK_EQ(weft_group_go(group, way == FALLS ? falling_member : member, &ran), 0);
@@ -269,7 +257,6 @@ static void fails_at(weft_pool *pool, uint32_t nth, weft_submit_options options)
 
 static void has_no_memory(void *arg)
 {
-    (void)arg;
     weft_pool *pool = open_with((weft_pool_options){.capacity = 1, .queue = 5});
     CHECK_EQ(weft_pool_pause(pool), 0);
     fails_at(pool, 1, (weft_submit_options){0}); /* the record with the copy */
@@ -284,7 +271,7 @@ static void has_no_memory(void *arg)
     weft_fiber *fiber;
     struct late late = {pool, 1};
     CHECK_EQ(weft_spawn(&fiber, offer_late, &late, NULL), 0);
-    await_blocked(pool, 1);
+    AWAIT_FIGURE(pool, blocked, 1);
     weft__os_fail(OS_ALLOC, 1, true);
     CHECK_EQ(weft_pool_tune(pool, 2), 0);
     CHECK_EQ(weft_join(fiber), 0);

@@ -4,7 +4,6 @@
  */
 #include <pthread.h>
 
-#include "bodies.h"
 #include "isolates.h"
 #include <weft/test.h>
 
@@ -21,7 +20,6 @@ enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 static void each_kind(void *arg)
 {
-    (void)arg;
     for (int i = 0; i < KINDS; i++) {
         atomic_u32 ran = {0};
         weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10});
@@ -31,13 +29,9 @@ static void each_kind(void *arg)
         CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
         CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
         weft_pool_stats stats = pool_stats(pool);
-        CHECK_EQ(atomic_u32_load_acquire(&ran), 2);
-        CHECK_EQ(stats.submitted, 4);
-        CHECK_EQ(stats.completed, 4);
-        CHECK_EQ(stats.crashed, 2);
-        CHECK_EQ(stats.panicked, 0);
-        CHECK_EQ(stats.most_workers, 1);
-        CHECK_EQ(stats.workers, 0);
+        CHECK_EQ(count_of(&ran), 2);
+        CHECK_FIGURES(stats, FIGURE(submitted, 4), FIGURE(completed, 4), FIGURE(crashed, 2),
+                      FIGURE(panicked, 0), FIGURE(most_workers, 1), FIGURE(workers, 0));
         pool_close(pool);
     }
 }
@@ -70,13 +64,12 @@ static void note_crash(const weft_panic_info *info, void (*function)(void *), vo
 static void handler_body(void *arg)
 {
     enum { FUNCTION_MOST = 2048 };
-    (void)arg;
     memset(&told, 0, sizeof told);
     weft_pool *pool =
         pool_open((weft_pool_options){ISOLATES, .on_panic = note_crash, .data = &told});
     CHECK_EQ(weft_pool_submit(pool, crash_task, fault_arg(fault_null_write)), 0);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&told.count), 1);
+    CHECK_EQ(count_of(&told.count), 1);
     CHECK_STR(told.info.message, "fault: SIGSEGV at 0x0 (nothing is there)");
     CHECK_STR(told.info.fiber_name, "isolates");
     CHECK(told.info.fiber_id != 0 && told.info.depth >= 1);
@@ -101,11 +94,9 @@ static int crash_function(void *fault)
 
 static void handle_body(void *arg)
 {
-    weft_task *task;
     weft_panic_info info;
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 2, .queue = 10});
-    CHECK_EQ(weft_task_start(&task, pool, crash_with_handle, fault_arg(fault_overflow), NULL), 0);
+    weft_task *task = start_task(pool, crash_with_handle, fault_arg(fault_overflow));
     CHECK_EQ(task_result(task), -EFAULT);
     CHECK_EQ(weft_task_panic(task, &info), 0);
     CHECK_STR(info.message, "stack overflow");
@@ -115,27 +106,19 @@ static void handle_body(void *arg)
     pool_close(pool);
 }
 
-static int count_function(void *ran)
-{
-    count_task(ran);
-    return 0;
-}
-
 static void group_body(void *arg)
 {
-    weft_group *group;
     weft_panic_info info;
     atomic_u32 ran = {0};
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 2, .queue = 100});
     weft_group_options options = {.keep_going = 1, .collect = 1};
-    CHECK_EQ(weft_pool_group(&group, pool, &options), 0);
+    weft_group *group = group_over(pool, &options);
     for (int i = 0; i < 10; i++)
-        CHECK_EQ(weft_group_go(group, i == 4 ? crash_function : count_function,
+        CHECK_EQ(weft_group_go(group, i == 4 ? crash_function : count_handle,
                                i == 4 ? fault_arg(fault_smash) : &ran),
                  0);
     CHECK_EQ(group_error(group), -EFAULT);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 9);
+    CHECK_EQ(count_of(&ran), 9);
     for (int i = 0; i < 10; i++) {
         int error = 77;
         CHECK_EQ(weft_group_result(group, i, &error, NULL), 0);
@@ -163,16 +146,13 @@ static void in_order(void *arg)
 static void keys_body(void *arg)
 {
     enum { TASKS = 30 };
-    (void)arg;
     atomic_u32_store_relaxed(&next_in_order, 0);
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 4, .queue = 100});
     for (uintptr_t i = 0; i < TASKS; i++)
-        CHECK_EQ(
-            weft_pool_submit_with(pool, in_order, (void *)i,
-                                  &(weft_submit_options){.key = 7, .priority = (int)(i % 3) - 1}),
-            0);
+        submit_with(pool, in_order, (void *)i,
+                    (weft_submit_options){.key = 7, .priority = (int)(i % 3) - 1});
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&next_in_order), TASKS);
+    CHECK_EQ(count_of(&next_in_order), TASKS);
     CHECK_EQ(pool_stats(pool).crashed, TASKS / 3);
     pool_close(pool);
 }
@@ -181,20 +161,16 @@ static void priorities_body(void *arg)
 {
     atomic_u32 ran = {0};
     struct gate gate;
-    (void)arg;
-    gate_shut(&gate);
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 100});
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     for (int i = 0; i < 30; i++)
-        CHECK_EQ(weft_pool_submit_with(pool, i % 2 == 0 ? crash_task : count_task,
-                                       i % 2 == 0 ? fault_arg(fault_null_write) : &ran,
-                                       &(weft_submit_options){.priority = i % 3 - 1}),
-                 0);
+        submit_with(pool, i % 2 == 0 ? crash_task : count_task,
+                    i % 2 == 0 ? fault_arg(fault_null_write) : &ran,
+                    (weft_submit_options){.priority = i % 3 - 1});
     gate_open(&gate);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 15);
-    CHECK_EQ(pool_stats(pool).crashed, 15);
-    CHECK_EQ(pool_stats(pool).completed, 31);
+    CHECK_EQ(count_of(&ran), 15);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(crashed, 15), FIGURE(completed, 31));
     pool_close(pool);
 }
 
@@ -211,13 +187,10 @@ static void copies_body(void *arg)
 {
     char copy[WEFT_COPY_MAX] = {0};
     void (*fault)(void) = fault_null_write;
-    (void)arg;
     memcpy(copy, &fault, sizeof fault);
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 100});
     for (int i = 0; i < 5; i++)
-        CHECK_EQ(weft_pool_submit_with(pool, crash_with_copy, copy,
-                                       &(weft_submit_options){.copy = sizeof copy}),
-                 0);
+        submit_with(pool, crash_with_copy, copy, (weft_submit_options){.copy = sizeof copy});
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK_EQ(pool_stats(pool).crashed, 5);
     pool_close(pool);
@@ -235,25 +208,22 @@ static void those_who_wait_are_told(void)
 /* A crashed task that was bound to a context does not keep it. */
 static int wait_in_context(void *arg)
 {
-    (void)arg;
     return weft_sleep(LONG);
 }
 
 static void context_body(void *arg)
 {
     weft_task *task;
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1});
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(weft_task_start(&task, pool, crash_with_handle, fault_arg(fault_null_write), NULL),
                  0);
         CHECK_EQ(task_result(task), -EFAULT);
         weft_task_release(task); /* with its context */
-        CHECK_EQ(weft_task_start(&task, pool, wait_in_context, NULL, NULL), 0);
-        await_running(pool, 1);
+        task = start_task(pool, wait_in_context, NULL);
+        AWAIT_FIGURE(pool, running, 1);
         CHECK(weft_task_cancel(task) <= 1);
-        CHECK_EQ(task_result(task), -ECANCELED);
-        weft_task_release(task);
+        CHECK_EQ(end_task(task), -ECANCELED);
     }
     pool_close(pool);
 }
@@ -269,7 +239,6 @@ static void pools_body(void *arg)
 {
     weft_pools *pools;
     weft_pool_stats stats;
-    (void)arg;
     CHECK_EQ(weft_pools_open(&pools, 2, WEFT_ROUND_ROBIN, &(weft_pool_options){ISOLATES}), 0);
     for (int i = 0; i < 3; i++)
         CHECK_EQ(weft_pool_submit(weft_pools_pick(pools), crash_task, fault_arg(fault_null_write)),
@@ -277,8 +246,7 @@ static void pools_body(void *arg)
     for (int i = 0; i < 2; i++)
         CHECK_EQ(weft_pool_stop(weft_pools_get(pools, i), WEFT_NEVER), 0);
     CHECK_EQ(weft_pools_stats(pools, &stats), 0);
-    CHECK_EQ(stats.completed, 3);
-    CHECK_EQ(stats.crashed, 3);
+    CHECK_FIGURES(stats, FIGURE(completed, 3), FIGURE(crashed, 3));
     CHECK_EQ(weft_pools_close(pools), 0);
 }
 
@@ -291,13 +259,11 @@ static void several_pools_count_them(void)
 
 static void crash_in_cleanup(void *arg)
 {
-    (void)arg;
     fault_null_write();
 }
 
 static void panic_and_crash(void *arg)
 {
-    (void)arg;
     WEFT_DEFER(crash_in_cleanup, NULL);
     weft_panic("and then it crashes");
 }
@@ -305,14 +271,12 @@ static void panic_and_crash(void *arg)
 static void panic_body(void *arg)
 {
     atomic_u32 ran = {0};
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10});
     CHECK_EQ(weft_pool_submit(pool, panic_and_crash, NULL), 0);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(pool_stats(pool).crashed, 1);
-    CHECK_EQ(pool_stats(pool).panicked, 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(crashed, 1), FIGURE(panicked, 0));
+    CHECK_EQ(count_of(&ran), 1);
     pool_close(pool);
 }
 
@@ -326,7 +290,6 @@ static void a_panic_may_crash(void)
 static void seeded_body(void *arg)
 {
     atomic_u32 ran = {0};
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 3, .queue = 10});
     for (int i = 0; i < 9; i++)
         CHECK_EQ(weft_pool_submit(pool, i % 3 == 0 ? park_and_crash : count_task,
@@ -334,7 +297,7 @@ static void seeded_body(void *arg)
                                              : (void *)&ran),
                  0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 6);
+    CHECK_EQ(count_of(&ran), 6);
 }
 
 static void test_runs_fail(void)

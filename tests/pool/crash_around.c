@@ -16,7 +16,6 @@ static void many_body(void *arg)
 {
     int64_t count = test_scale(600), crashes = 0;
     atomic_u32 ran = {0};
-    (void)arg;
     weft_pool *pool = pool_open(
         (weft_pool_options){ISOLATES, .capacity = 3, .queue = 20, .max_crashes = WEFT_UNLIMITED});
     for (int64_t i = 0; i < count; i++) {
@@ -32,10 +31,8 @@ static void many_body(void *arg)
                  0);
     }
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    weft_pool_stats stats = pool_stats(pool);
-    CHECK_EQ(stats.completed, count);
-    CHECK_EQ(stats.crashed, crashes);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), count - crashes);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(completed, count), FIGURE(crashed, crashes));
+    CHECK_EQ(count_of(&ran), count - crashes);
     pool_close(pool);
 }
 
@@ -58,21 +55,19 @@ static void blocked_body(void *arg)
 {
     weft_wg wg = WEFT_WG_INIT;
     atomic_u32 ran = {0};
-    struct submitter_body bodies[4];
-    (void)arg;
+    struct submission bodies[4];
     CHECK_EQ(weft_wg_add(&wg, 1), 0);
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 2});
-    for (int i = 0; i < 2; i++)
-        CHECK_EQ(weft_pool_submit(pool, waits_and_crashes, &wg), 0);
+    submit_many(pool, waits_and_crashes, &wg, 2);
     for (int i = 0; i < 4; i++) {
         memset(&bodies[i], 0, sizeof bodies[i]);
         bodies[i].pool = pool;
         bodies[i].function = count_task;
         bodies[i].arg = &ran;
         bodies[i].deadline = WEFT_NEVER;
-        CHECK_EQ(weft_go(submitter_main, &bodies[i]), 0);
+        CHECK_EQ(weft_go(submission_main, &bodies[i]), 0);
     }
-    await_blocked(pool, 4);
+    AWAIT_FIGURE(pool, blocked, 4);
     weft_wg_done(&wg);
     await_at_least(&ran, 4);
     for (int i = 0; i < 4; i++) {
@@ -93,7 +88,7 @@ static void crash_blocking(void *arg)
 {
     atomic_u32 *ran = arg;
     weft_blocking_enter();
-    while (atomic_u32_load_acquire(ran) == 0) /* another has the processor */
+    while (count_of(ran) == 0) /* another has the processor */
         sched_yield();
     fault_null_write();
     weft_blocking_exit();
@@ -103,7 +98,7 @@ static void crash_blocking(void *arg)
 static void crash_stuck(void *arg)
 {
     atomic_u32 *ran = arg;
-    while (atomic_u32_load_acquire(ran) == 0)
+    while (count_of(ran) == 0)
         sched_yield();
     fault_null_write();
 }
@@ -114,12 +109,11 @@ static void blocking_body(void *arg)
     for (int i = 0; i < 2; i++) {
         atomic_u32 ran = {0};
         weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 2, .queue = 5});
-        (void)arg;
         CHECK_EQ(weft_pool_submit(pool, tasks[i], &ran), 0);
         CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
         CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
         CHECK_EQ(pool_stats(pool).crashed, 1);
-        CHECK_EQ(atomic_u32_load_relaxed(&weft__sched.lost), 0);
+        CHECK_EQ(count_of(&weft__sched.lost), 0);
         pool_close(pool);
     }
 }
@@ -138,7 +132,6 @@ static struct {
 
 static void pass_by(void *arg)
 {
-    (void)arg;
     weft_wg_done(&neighbours.at_gate);
     CHECK_EQ(weft_wg_wait(&neighbours.gate), 0);
     weft_wg_done(&neighbours.ended);
@@ -147,7 +140,6 @@ static void pass_by(void *arg)
 static void crash_in_front(void *arg)
 {
     uint64_t waited = weft__compact_figures().waited;
-    (void)arg;
     weft_wg_done(&neighbours.gate);
     while (weft__compact_figures().waited == waited) /* another has the processor */
         sched_yield();
@@ -157,7 +149,6 @@ static void crash_in_front(void *arg)
 static void in_front_body(void *arg)
 {
     enum { MANY = 3 * HOT_STACKS };
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES});
     CHECK_EQ(weft_wg_init(&neighbours.gate, 1), 0);
     CHECK_EQ(weft_wg_init(&neighbours.at_gate, MANY), 0);
@@ -186,7 +177,6 @@ static struct {
 
 static int start_state(void **state, void *data)
 {
-    (void)data;
     *state = &states;
     atomic_u32_add_seq_cst(&states.started, 1);
     return 0;
@@ -194,7 +184,6 @@ static int start_state(void **state, void *data)
 
 static void exit_state(void *state, void *data)
 {
-    (void)data;
     CHECK_PTR(state, &states);
     atomic_u32_add_seq_cst(&states.exited, 1);
 }
@@ -208,7 +197,6 @@ static void check_state(void *ran)
 static void state_body(void *arg)
 {
     atomic_u32 ran = {0};
-    (void)arg;
     memset(&states, 0, sizeof states);
     weft_pool_options options = weft_pool_fixed(1);
     options.isolate_crashes = 1;
@@ -220,9 +208,9 @@ static void state_body(void *arg)
         CHECK_EQ(weft_pool_submit(pool, check_state, &ran), 0);
     }
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 3);
-    CHECK_EQ(atomic_u32_load_acquire(&states.started), 4);
-    CHECK_EQ(atomic_u32_load_acquire(&states.exited), 1);
+    CHECK_EQ(count_of(&ran), 3);
+    CHECK_EQ(count_of(&states.started), 4);
+    CHECK_EQ(count_of(&states.exited), 1);
     pool_close(pool);
 }
 
@@ -241,14 +229,12 @@ static void try_lock(void *mutex)
 static void held_body(void *arg)
 {
     static weft_mutex mutex;
-    (void)arg;
     memset(&mutex, 0, sizeof mutex);
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10});
     CHECK_EQ(weft_pool_submit(pool, lock_and_crash, &mutex), 0);
     CHECK_EQ(weft_pool_submit(pool, try_lock, &mutex), 0);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(pool_stats(pool).crashed, 1);
-    CHECK_EQ(pool_stats(pool).panicked, 0);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(crashed, 1), FIGURE(panicked, 0));
     pool_close(pool);
 }
 
@@ -262,7 +248,6 @@ static void locks_stay_locked(void)
 static void change_thread_and_crash(void *arg)
 {
     sigset_t all;
-    (void)arg;
     sigfillset(&all);
     sigdelset(&all, SIGSEGV);
     CHECK_EQ(pthread_sigmask(SIG_SETMASK, &all, NULL), 0);
@@ -283,14 +268,13 @@ static void check_thread(void *ran)
 static void thread_body(void *arg)
 {
     atomic_u32 ran = {0};
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10});
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(weft_pool_submit(pool, change_thread_and_crash, NULL), 0);
         CHECK_EQ(weft_pool_submit(pool, check_thread, &ran), 0);
     }
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 3);
+    CHECK_EQ(count_of(&ran), 3);
     pool_close(pool);
 }
 
@@ -303,21 +287,16 @@ static void threads_are_put_right(void)
 
 static int wait_for_crash(void *arg)
 {
-    weft_task *inner;
-    CHECK_EQ(weft_task_start(&inner, arg, crash_with_handle, fault_arg(fault_null_write), NULL), 0);
-    CHECK_EQ(task_result(inner), -EFAULT);
-    weft_task_release(inner);
+    weft_task *inner = start_task(arg, crash_with_handle, fault_arg(fault_null_write));
+    CHECK_EQ(end_task(inner), -EFAULT);
     return 5;
 }
 
 static void waiting_body(void *arg)
 {
-    weft_task *task;
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10});
-    CHECK_EQ(weft_task_start(&task, pool, wait_for_crash, pool, NULL), 0);
-    CHECK_EQ(task_result(task), 5);
-    weft_task_release(task);
+    weft_task *task = start_task(pool, wait_for_crash, pool);
+    CHECK_EQ(end_task(task), 5);
     CHECK_EQ(pool_stats(pool).crashed, 1);
     pool_close(pool);
 }
@@ -333,7 +312,6 @@ static atomic_u32 begun, ended;
 
 static void wait_for_cancel(void *arg)
 {
-    (void)arg;
     CHECK(weft_context_current() != NULL);
     atomic_u32_add_seq_cst(&begun, 1);
     CHECK_EQ(weft_sleep(LONG), -ECANCELED);
@@ -343,7 +321,6 @@ static void wait_for_cancel(void *arg)
 static void context_body(void *arg)
 {
     weft_task *task;
-    (void)arg;
     weft_pool *pool =
         pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10, .cancellable = 1});
     for (uint32_t i = 1; i <= 5; i++) {
@@ -353,8 +330,7 @@ static void context_body(void *arg)
         CHECK_EQ(weft_task_start(&task, pool, crash_with_handle, fault_arg(fault_overflow), NULL),
                  0);
         CHECK_EQ(weft_pool_submit(pool, wait_for_cancel, NULL), 0);
-        CHECK_EQ(task_result(task), -EFAULT);
-        weft_task_release(task);
+        CHECK_EQ(end_task(task), -EFAULT);
         await(&begun, 1);
         CHECK_EQ(weft_pool_cancel(pool), 0);
         await(&ended, 1);
@@ -396,7 +372,7 @@ static void a_sub_pool_crashes(void)
     }
     CHECK_EQ(weft_pool_wait(sub, WEFT_NEVER), 0);
     CHECK_EQ(weft_pool_wait(parent, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 12);
+    CHECK_EQ(count_of(&ran), 12);
     CHECK_EQ(pool_stats(sub).crashed, 3);
     CHECK_EQ(weft_pool_stop(sub, WEFT_NEVER), 0);
     CHECK_EQ(pool_stats(parent).below, 0);

@@ -23,7 +23,6 @@ static void submit_and_stop(void *function)
 static void send_nowhere(void *arg)
 {
     weft_chan *chan;
-    (void)arg;
     CHECK_EQ(weft_chan_make(&chan, sizeof(long), 1), 0);
     CHECK_EQ(weft_chan_send(chan, (void *)8), 0);
 }
@@ -31,52 +30,44 @@ static void send_nowhere(void *arg)
 /* A call of weft that takes a latch without entering the runtime. */
 static void figures_nowhere(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_pool_stats_get(isolating, (weft_pool_stats *)8), 0);
 }
 
 static void hold_spin(void *arg)
 {
     static weft_spin spin;
-    (void)arg;
     weft_spin_lock(&spin);
     fault_null_write();
 }
 
 static void abort_task(void *arg)
 {
-    (void)arg;
     abort();
 }
 
 static void raise_task(void *arg)
 {
-    (void)arg;
     raise(SIGSEGV);
 }
 
 static void null_task(void *arg)
 {
-    (void)arg;
     fault_null_write();
 }
 
 static void run_in_place(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_pool_submit(isolating, null_task, NULL), 0); /* the pool is full */
 }
 
 static void crash_in_handler(const weft_panic_info *info, void (*function)(void *), void *arg,
                              void *data)
 {
-    (void)info, (void)function, (void)arg, (void)data;
     fault_null_write();
 }
 
 static void bad_handler(void *arg)
 {
-    (void)arg;
     weft_pool_options options = {ISOLATES, .on_panic = crash_in_handler};
     weft_pool *pool = pool_open(options);
     CHECK_EQ(weft_pool_submit(pool, null_task, NULL), 0);
@@ -85,17 +76,14 @@ static void bad_handler(void *arg)
 
 static int panic_function(void *arg)
 {
-    (void)arg;
     weft_panic("the handler will crash");
 }
 
 static void bad_handler_of_panic(void *arg)
 {
-    (void)arg;
-    weft_task *task;
     weft_pool_options options = {ISOLATES, .on_panic = crash_in_handler};
     weft_pool *pool = pool_open(options);
-    CHECK_EQ(weft_task_start(&task, pool, panic_function, NULL, NULL), 0);
+    weft_task *task = start_task(pool, panic_function, NULL);
     CHECK_EQ(task_result(task), -EOWNERDEAD);
 }
 
@@ -103,7 +91,6 @@ static void bad_handler_of_panic(void *arg)
 static void wait_for_crashed(void *arg)
 {
     static weft_mutex mutex;
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES});
     CHECK_EQ(weft_pool_submit(pool, lock_and_crash, &mutex), 0);
     CHECK_EQ(weft_pool_close(pool), 0);
@@ -112,7 +99,6 @@ static void wait_for_crashed(void *arg)
 
 static void too_many(void *arg)
 {
-    (void)arg;
     submit_and_stop((void *)(uintptr_t)null_task);
     CHECK_EQ(weft_pool_reopen(isolating), 0);
     CHECK_EQ(weft_pool_submit(isolating, null_task, NULL), 0);
@@ -125,7 +111,6 @@ static void too_many(void *arg)
 
 static void plain_pool(void *arg)
 {
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
     CHECK_EQ(weft_pool_submit(pool, null_task, NULL), 0);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
@@ -133,7 +118,6 @@ static void plain_pool(void *arg)
 
 static void user_handler(int signal)
 {
-    (void)signal;
     static const char text[] = "the program's handler\n";
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
         _exit(1);
@@ -143,7 +127,6 @@ static void user_handler(int signal)
 
 static void with_handler(void *arg)
 {
-    (void)arg;
     signal(SIGSEGV, user_handler);
     submit_and_stop((void *)(uintptr_t)null_task);
 }
@@ -184,7 +167,6 @@ static void the_rest_is_not_isolated(void)
 static void without_handlers(void *arg)
 {
     weft_pool *pool = POOL_POISON;
-    (void)arg;
     weft_config config = {.no_fault_report = 1};
     CHECK_EQ(weft_configure(&config), 0);
     CHECK_EQ(weft_pool_open(&pool, &(weft_pool_options){ISOLATES}), -ENOTSUP);

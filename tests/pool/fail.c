@@ -47,7 +47,6 @@ static void join_at_last(pthread_t thread)
 
 static void *open_there(void *arg)
 {
-    (void)arg;
     opened.result = weft_pool_open(&opened.pool, &opened.options);
     return NULL;
 }
@@ -64,7 +63,7 @@ static void open_failing(void)
         atomic_u32_store_relaxed(&ran, 0);
         submit_at_last(opened.pool);
         pool_close(opened.pool);
-        CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+        CHECK_EQ(count_of(&ran), 1);
     }
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* nothing is left */
 }
@@ -142,7 +141,6 @@ static struct {
 
 static void act_submit(void *arg)
 {
-    (void)arg;
     failing_on(act.call, act.nth, act.persistent);
     for (int i = 0; i < TASKS; i++) {
         weft_submit_options options = scene.submit;
@@ -178,11 +176,9 @@ static void submit_failing(void)
     await(&ran, act.admitted); /* without anybody's help */
     submit_at_last(act.pool);
     CHECK_EQ(weft_pool_stop(act.pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), act.admitted + 1);
-    weft_pool_stats stats = pool_stats(act.pool);
-    CHECK_EQ(stats.submitted, act.admitted + 1);
-    CHECK_EQ(stats.completed, act.admitted + 1);
-    CHECK_EQ(stats.workers, 0);
+    CHECK_EQ(count_of(&ran), act.admitted + 1);
+    CHECK_FIGURES(pool_stats(act.pool), FIGURE(submitted, act.admitted + 1),
+                  FIGURE(completed, act.admitted + 1), FIGURE(workers, 0));
     pool_close(act.pool);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
@@ -213,11 +209,10 @@ static void submit_loses_nothing(void)
 
 /* Without memory for good: the error; what was admitted all the same runs. */
 
-static void starve(void *arg)
+static void without_memory_submit_says_so(void *arg)
 {
     uint32_t admitted = 0;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 5, .queue = 20});
-    (void)arg;
     atomic_u32_store_relaxed(&ran, 0);
     failing_on(OS_ALLOC, 1, true);
     for (int i = 0; i < 10; i++) {
@@ -232,12 +227,7 @@ static void starve(void *arg)
     for (int i = 0; i < 10; i++) /* and then as if nothing had been */
         submit_at_last(pool);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), admitted + 10);
-}
-
-static void without_memory_submit_says_so(void)
-{
-    everywhere(starve);
+    CHECK_EQ(count_of(&ran), admitted + 10);
 }
 
 /* No more fibers may be made. */
@@ -282,12 +272,6 @@ static void crowd_goes(void)
         body_join(&crowd.bodies[i]);
 }
 
-static int count_and_return(void *arg)
-{
-    count_task(arg);
-    return 0;
-}
-
 /* A pool without any worker: the submitter is told, and nothing was admitted. */
 static void submit_without_workers(int64_t fibers)
 {
@@ -299,16 +283,13 @@ static void submit_without_workers(int64_t fibers)
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -EAGAIN);
     CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), -EAGAIN);
     CHECK_EQ(weft_pool_submit_batch(pool, count_task, args, 2, WEFT_NEVER), -EAGAIN);
-    CHECK_EQ(weft_task_start(&task, pool, count_and_return, &ran, NULL), -EAGAIN);
+    CHECK_EQ(weft_task_start(&task, pool, count_handle, &ran, NULL), -EAGAIN);
     CHECK_PTR(task, NULL);
-    weft_pool_stats stats = pool_stats(pool);
-    CHECK_EQ(stats.submitted, 0);
-    CHECK_EQ(stats.rejected, 4);
-    CHECK_EQ(stats.workers, 0);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(submitted, 0), FIGURE(rejected, 4), FIGURE(workers, 0));
     crowd_goes();
     submit_counts(pool, &ran, MANY); /* now there may be */
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), MANY);
+    CHECK_EQ(count_of(&ran), MANY);
     unlimit_fibers();
 }
 
@@ -318,12 +299,11 @@ static void submit_behind_the_only_worker(int64_t fibers)
     static struct gate gate;
     limit_fibers(fibers + 1);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 10, .queue = WEFT_UNLIMITED});
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     crowd_comes(fibers);
     submit_counts(pool, &ran, MANY);
     CHECK_EQ(pool_waiting(pool), MANY);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(count_of(&ran), 0);
     crowd_goes();
     await(&ran, MANY);
     CHECK_EQ(pool_stats(pool).running, 1);
@@ -346,23 +326,24 @@ static void who_waits_hears_of_it_too(void)
 {
     static struct gate gate;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     atomic_u32_store_relaxed(&ran, 0);
-    struct submitter_body own = {
-        .pool = pool, .function = count_task, .arg = &ran, .deadline = WEFT_NEVER};
-    struct body body = {.function = submitter_main, .arg = &own};
-    body_start(&body);
-    await_blocked(pool, 1);
+    struct submission own;
+    submission_start_with(
+        &own,
+        (struct submission){
+            .pool = pool, .function = count_task, .arg = &ran, .deadline = WEFT_NEVER},
+        false);
+    AWAIT_FIGURE(pool, blocked, 1);
     failing_on(OS_ALLOC, 1, true);
     gate_open(&gate);
     await(&own.returned, 1);
     failing_off();
-    body_join(&body);
+    (void)submission_end(&own);
     CHECK(own.result == 0 || own.result == -ENOMEM);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), own.result == 0 ? 2 : 1);
+    CHECK_EQ(count_of(&ran), own.result == 0 ? 2 : 1);
 }
 
 int main(void)
@@ -370,7 +351,7 @@ int main(void)
     RUN_PLAIN(open_fails_cleanly, "stops or configures the runtime");
     RUN_PLAIN(reopen_fails_cleanly, "stops or configures the runtime");
     RUN_PLAIN(submit_loses_nothing, "stops or configures the runtime");
-    RUN_BOTH(without_memory_submit_says_so);
+    RUN_EVERYWHERE(without_memory_submit_says_so);
     RUN_PLAIN(tasks_wait_for_workers, "stops or configures the runtime");
     RUN_BOTH(who_waits_hears_of_it_too);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);

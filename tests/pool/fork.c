@@ -7,10 +7,10 @@
 #include <weft/task.h>
 
 #include "faults.h"
-#include "figures.h"
 #include "os/os.h"
 #include "seeds.h"
 #include "system.h"
+#include "tasks.h"
 
 static pid_t parent;
 static atomic_u32 forked;
@@ -40,19 +40,16 @@ static bool fork_off(void)
 
 static void fork_task(void *arg)
 {
-    (void)arg;
     (void)fork_off();
 }
 
 static void panic_task(void *arg)
 {
-    (void)arg;
     weft_panic("on_panic forks");
 }
 
 static int fork_handle(void *arg)
 {
-    (void)arg;
     (void)fork_off();
     return 3;
 }
@@ -60,7 +57,6 @@ static int fork_handle(void *arg)
 static void fork_deferring(void *arg)
 {
     static weft_deferred record; /* one at a time: there is one worker */
-    (void)arg;
     weft_defer(&record, fork_task, NULL);
 }
 
@@ -83,14 +79,8 @@ static void fork_twice(weft_pool *pool, void (*task)(void *), uint64_t key)
     CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, &options), 0);
     await_count(&ran, 1);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&forked), 2);
+    CHECK_EQ(count_of(&forked), 2);
     pool_close(pool);
-}
-
-static void silent(const char *line, void *data)
-{
-    (void)line;
-    (void)data;
 }
 
 static void children_of_tasks(void)
@@ -122,23 +112,20 @@ static void children_run_no_other_task(void)
     atomic_u32_store_relaxed(&ran, 0);
     CHECK_EQ(weft_pool_pause(pool), 0);
     CHECK_EQ(weft_pool_submit(pool, fork_task, NULL), 0);
-    for (int i = 0; i < OTHERS; i++)
-        CHECK_EQ(weft_pool_submit(pool, in_parent_only, &ran), 0);
+    submit_many(pool, in_parent_only, &ran, OTHERS);
     CHECK_EQ(weft_pool_resume(pool), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), OTHERS);
-    CHECK_EQ(atomic_u32_load_acquire(&forked), 1);
+    CHECK_EQ(count_of(&ran), OTHERS);
+    CHECK_EQ(count_of(&forked), 1);
 }
 
 static void children_of_tasks_with_a_handle(void)
 {
-    weft_task *task;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 4});
     begin();
-    CHECK_EQ(weft_task_start(&task, pool, fork_handle, NULL, NULL), 0);
-    CHECK_EQ(task_result(task), 3);
-    weft_task_release(task);
-    CHECK_EQ(atomic_u32_load_acquire(&forked), 1);
+    weft_task *task = start_task(pool, fork_handle, NULL);
+    CHECK_EQ(end_task(task), 3);
+    CHECK_EQ(count_of(&forked), 1);
     pool_close(pool);
 }
 
@@ -148,18 +135,16 @@ static void call_in_place(void *arg)
     struct gate gate;
     void *args[3] = {NULL, NULL, NULL};
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
-    (void)arg;
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     begin();
     CHECK_EQ(weft_pool_submit(pool, fork_task, NULL), 0);
     if (is_child())
         _exit(weft_pool_submit(pool, fork_task, NULL) == -ECHILD ? 0 : 1);
     int64_t count = weft_pool_submit_batch(pool, fork_task, args, 3, WEFT_NEVER);
     if (is_child()) /* one was run; the rest is not for the child */
-        _exit(count == (int64_t)atomic_u32_load_relaxed(&forked) ? 0 : 1);
+        _exit(count == (int64_t)count_of(&forked) ? 0 : 1);
     CHECK_EQ(count, 3);
-    CHECK_EQ(atomic_u32_load_acquire(&forked), 4);
+    CHECK_EQ(count_of(&forked), 4);
     gate_open(&gate);
     pool_close(pool);
 }
@@ -175,7 +160,6 @@ static atomic_u32 dropped;
 
 static void fork_on_drop(void (*function)(void *), void *arg, void *data)
 {
-    (void)function, (void)arg, (void)data;
     if (atomic_u32_add_seq_cst(&dropped, 1) == 0)
         (void)fork_off();
 }
@@ -199,17 +183,16 @@ static void abort_with(uint64_t key)
         CHECK_EQ(weft_pool_submit_with(pool, in_parent_only, &ran, &options), 0);
     int64_t count = weft_pool_abort(pool);
     if (is_child())
-        _exit(atomic_u32_load_relaxed(&dropped) == 1 ? 0 : 1);
+        _exit(count_of(&dropped) == 1 ? 0 : 1);
     CHECK_EQ(count, 3);
-    CHECK_EQ(atomic_u32_load_acquire(&dropped), 3);
-    CHECK_EQ(atomic_u32_load_acquire(&forked), 1);
+    CHECK_EQ(count_of(&dropped), 3);
+    CHECK_EQ(count_of(&forked), 1);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(count_of(&ran), 0);
 }
 
 static void abort_both(void *arg)
 {
-    (void)arg;
     abort_with(0);
     abort_with(7);
 }
@@ -219,19 +202,17 @@ static void drop_oldest(void *arg)
     struct gate gate;
     weft_submit_options keyed = {.key = 7};
     weft_pool *pool = open_dropping((weft_pool_options){.queue = 2, .when_full = WEFT_DROP_OLDEST});
-    (void)arg;
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     for (int i = 0; i < 2; i++)
         CHECK_EQ(weft_pool_submit_with(pool, in_parent_only, &ran, &keyed), 0);
     int error = weft_pool_submit(pool, in_parent_only, &ran);
     if (is_child())
-        _exit(error == 0 && atomic_u32_load_relaxed(&dropped) == 1 ? 0 : 1);
+        _exit(error == 0 && count_of(&dropped) == 1 ? 0 : 1);
     CHECK_EQ(error, 0);
-    CHECK_EQ(atomic_u32_load_acquire(&forked), 1);
+    CHECK_EQ(count_of(&forked), 1);
     gate_open(&gate);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 2);
+    CHECK_EQ(count_of(&ran), 2);
 }
 
 static void children_of_drops(void)
@@ -244,14 +225,12 @@ static void children_of_drops(void)
 
 static int fork_at_start(void **state, void *data)
 {
-    (void)state, (void)data;
     (void)fork_off();
     return 0;
 }
 
 static int fail_at_start(void **state, void *data)
 {
-    (void)state, (void)data;
     return fork_off() ? -EIO : 0;
 }
 
@@ -259,32 +238,27 @@ static atomic_u32 starts;
 
 static int fail_first(void **state, void *data)
 {
-    (void)state, (void)data;
     return atomic_u32_add_seq_cst(&starts, 1) == 0 ? -EIO : 0;
 }
 
 static void fork_on_log(const char *line, void *data)
 {
-    (void)line, (void)data;
     (void)fork_off();
 }
 
 static void fork_at_exit(void *state, void *data)
 {
-    (void)state, (void)data;
     (void)fork_off();
 }
 
 static void fork_on_panic(const weft_panic_info *info, void (*function)(void *), void *arg,
                           void *data)
 {
-    (void)info, (void)function, (void)arg, (void)data;
     (void)fork_off();
 }
 
 static void crash_task(void *arg)
 {
-    (void)arg;
     fault_null_write();
 }
 
@@ -292,7 +266,7 @@ static void children_of_workers(void)
 {
     weft_pool_options kinds[] = {
         {.on_worker_start = fork_at_start},
-        {.on_worker_start = fail_at_start, .log = silent},
+        {.on_worker_start = fail_at_start, .log = ignore_line},
         {.on_worker_exit = fork_at_exit},
         {.on_panic = fork_on_panic},
         {.on_worker_start = fail_first, .log = fork_on_log},
@@ -309,8 +283,8 @@ static void children_of_workers(void)
             CHECK_EQ(weft_pool_submit(pool, i == 3 ? panic_task : count_task, &ran), 0);
             CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
             pool_close(pool);
-            CHECK_EQ(atomic_u32_load_acquire(&ran), i == 3 ? 1 : 2);
-            CHECK_EQ(atomic_u32_load_acquire(&forked), 1);
+            CHECK_EQ(count_of(&ran), i == 3 ? 1 : 2);
+            CHECK_EQ(count_of(&forked), 1);
         }
 }
 
@@ -325,8 +299,8 @@ static void children_of_crashed_tasks(void)
     CHECK_EQ(weft_pool_submit(pool, crash_task, NULL), 0);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
-    CHECK_EQ(atomic_u32_load_acquire(&forked), 1);
+    CHECK_EQ(count_of(&ran), 1);
+    CHECK_EQ(count_of(&forked), 1);
 }
 
 /* Calls in the child of one who is in no task. */
@@ -365,24 +339,17 @@ static void call_pool(void)
 static void fork_with_a_pool(void *arg)
 {
     left.pool = pool_open((weft_pool_options){.capacity = 2, .queue = 5, .prestart = 1});
-    (void)arg;
     atomic_u32_store_relaxed(&ran, 0);
     submit_counts(left.pool, &ran, 3);
     in_fork(call_pool);
     submit_counts(left.pool, &ran, 3); /* the parent's goes on */
     pool_close(left.pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 6);
+    CHECK_EQ(count_of(&ran), 6);
 }
 
 static void a_forked_child_is_refused(void)
 {
     everywhere(fork_with_a_pool);
-}
-
-static int nothing(void *arg)
-{
-    (void)arg;
-    return 0;
 }
 
 static void call_all(void)
@@ -410,13 +377,11 @@ static void the_rest_is_refused(void)
     weft_pool_options options = {.capacity = 1, .queue = 4};
     left.pool = pool_open(options);
     CHECK_EQ(weft_pools_open(&left.pools, 2, WEFT_ROUND_ROBIN, &options), 0);
-    gate_shut(&left.gate);
-    gate_fill(&left.gate, left.pool, 1);
-    CHECK_EQ(weft_task_start(&left.task, left.pool, nothing, NULL, NULL), 0);
+    gate_shut_and_fill(&left.gate, left.pool, 1);
+    left.task = start_task(left.pool, nothing, NULL);
     in_fork(call_all);
     gate_open(&left.gate);
-    CHECK_EQ(task_result(left.task), 0);
-    weft_task_release(left.task);
+    CHECK_EQ(end_task(left.task), 0);
     CHECK_EQ(weft_pools_close(left.pools), 0);
     pool_close(left.pool);
 }

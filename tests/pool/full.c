@@ -2,9 +2,9 @@
  * full.c: a pool with no room left: it rejects, lets the caller run the task, drops, or lets the submitter wait, until a
  * deadline or a cancellation, in turn.
  */
-#include "figures.h"
 #include "seeds.h"
 #include "sync/lines.h"
+#include "tasks.h"
 
 static atomic_u32 ran;
 
@@ -36,8 +36,7 @@ static void full_open(int when_full, int64_t max_blocked)
                                               .max_blocked = max_blocked,
                                               .on_drop = note_drop,
                                               .data = &full});
-    gate_shut(&full.gate);
-    gate_fill(&full.gate, full.pool, CAPACITY);
+    gate_shut_and_fill(&full.gate, full.pool, CAPACITY);
     for (int i = 0; i < QUEUE; i++)
         CHECK_EQ(weft_pool_try_submit(full.pool, count_task, &full.ran[i]), 0);
     CHECK_EQ(pool_stats(full.pool).queued, QUEUE);
@@ -50,15 +49,14 @@ static void full_close(uint32_t which, uint32_t drops, uint32_t dropped_first)
     pool_close(full.pool);
     CHECK_EQ(gauge_total(&full.gate.gauge), CAPACITY);
     for (uint32_t i = 0; i < 10; i++)
-        CHECK_EQ(atomic_u32_load_acquire(&full.ran[i]), which >> i & 1);
-    CHECK_EQ(atomic_u32_load_acquire(&full.drops), drops);
+        CHECK_EQ(count_of(&full.ran[i]), which >> i & 1);
+    CHECK_EQ(count_of(&full.drops), drops);
     for (uint32_t i = 0; i < drops; i++)
         CHECK_PTR(full.dropped[i], &full.ran[dropped_first + i]);
 }
 
-static void check_reject(void *arg)
+static void full_rejects(void *arg)
 {
-    (void)arg;
     full_open(WEFT_REJECT, 0);
     CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[3]), -EAGAIN);
     CHECK_EQ(weft_pool_try_submit(full.pool, count_task, &full.ran[3]), -EAGAIN);
@@ -66,11 +64,6 @@ static void check_reject(void *arg)
     CHECK_EQ(weft_pool_submit_with(full.pool, count_task, &full.ran[3], NULL), -EAGAIN);
     CHECK_EQ(pool_stats(full.pool).rejected, 4);
     full_close(0x7, 0, 0);
-}
-
-static void full_rejects(void)
-{
-    everywhere(check_reject);
 }
 
 /* Who ran it. */
@@ -92,12 +85,11 @@ static void note_runner(void *arg)
     runner.times++;
 }
 
-static void check_caller_runs(void *arg)
+static void full_is_run_by_the_caller(void *arg)
 {
     static char waits;
     weft_context *context, *before;
-    (void)arg;
-    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    context = new_context();
     CHECK_EQ(weft_context_bind(context, &before), 0);
     full_open(WEFT_CALLER_RUNS, 0);
     for (int i = 1; i <= 2; i++) {
@@ -108,11 +100,10 @@ static void check_caller_runs(void *arg)
         CHECK_PTR(weft_context_current(), context);
         if (weft_self() == NULL)
             CHECK(pthread_equal(runner.thread, pthread_self()));
-        CHECK_EQ(pool_stats(full.pool).completed, i);
-        CHECK_EQ(pool_stats(full.pool).submitted, FULL + i);
+        CHECK_FIGURES(pool_stats(full.pool), FIGURE(completed, i), FIGURE(submitted, FULL + i));
     }
     CHECK_EQ(weft_pool_try_submit(full.pool, count_task, &full.ran[3]), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&full.ran[3]), 1);
+    CHECK_EQ(count_of(&full.ran[3]), 1);
     CHECK_EQ(weft_pool_pause(full.pool), 0); /* nothing begins, in the caller either */
     CHECK_EQ(weft_pool_try_submit(full.pool, count_task, &full.ran[4]), -EAGAIN);
     CHECK_EQ(weft_pool_submit_until(full.pool, count_task, &full.ran[4], weft_after(WEFT_MS)),
@@ -123,34 +114,22 @@ static void check_caller_runs(void *arg)
     weft_context_close(context);
 }
 
-static void full_is_run_by_the_caller(void)
+static void full_drops_the_newest(void *arg)
 {
-    everywhere(check_caller_runs);
-}
-
-static void check_drop_newest(void *arg)
-{
-    (void)arg;
     full_open(WEFT_DROP_NEWEST, 0);
     CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[3]), 0);
     CHECK_EQ(weft_pool_try_submit(full.pool, count_task, &full.ran[4]), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&full.drops), 2); /* told when submit returns */
+    CHECK_EQ(count_of(&full.drops), 2); /* told when submit returns */
     CHECK_EQ(pool_stats(full.pool).dropped, 2);
     full_close(0x7, 2, 3);
 }
 
-static void full_drops_the_newest(void)
+static void full_drops_the_oldest(void *arg)
 {
-    everywhere(check_drop_newest);
-}
-
-static void check_drop_oldest(void *arg)
-{
-    (void)arg;
     full_open(WEFT_DROP_OLDEST, 0);
     for (int i = 3; i < 8; i++)
         CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[i]), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&full.drops), 5);
+    CHECK_EQ(count_of(&full.drops), 5);
     CHECK_EQ(pool_stats(full.pool).dropped, 5);
     full_close(0xe0, 5, 0);
 
@@ -158,26 +137,19 @@ static void check_drop_oldest(void *arg)
     memset(&full, 0, sizeof full);
     full.pool = pool_open((weft_pool_options){
         .capacity = 1, .when_full = WEFT_DROP_OLDEST, .on_drop = note_drop, .data = &full});
-    gate_shut(&full.gate);
-    gate_fill(&full.gate, full.pool, 1);
+    gate_shut_and_fill(&full.gate, full.pool, 1);
     CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[5]), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&full.drops), 1);
+    CHECK_EQ(count_of(&full.drops), 1);
     CHECK_PTR(full.dropped[0], &full.ran[5]);
     gate_open(&full.gate);
     pool_close(full.pool);
-    CHECK_EQ(atomic_u32_load_acquire(&full.ran[5]), 0);
-}
-
-static void full_drops_the_oldest(void)
-{
-    everywhere(check_drop_oldest);
+    CHECK_EQ(count_of(&full.ran[5]), 0);
 }
 
 /* Also if it is behind a task that keeps its processor. */
 
 static void drop_behind_a_holder(void *arg)
 {
-    (void)arg;
     memset(&full, 0, sizeof full);
     memset(&holder, 0, sizeof holder);
     full.pool = pool_open((weft_pool_options){.capacity = 1,
@@ -193,13 +165,13 @@ static void drop_behind_a_holder(void *arg)
     await(&holder.begun, 1);
     for (int i = 5; i < 8; i++)
         CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[i]), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&full.drops), 3);
+    CHECK_EQ(count_of(&full.drops), 3);
     for (int i = 0; i < 3; i++)
         CHECK_PTR(full.dropped[i], &full.ran[i]);
     atomic_u32_store_release(&holder.over, 1);
     pool_close(full.pool);
     for (uint32_t i = 0; i < 8; i++)
-        CHECK_EQ(atomic_u32_load_acquire(&full.ran[i]), i >= 3);
+        CHECK_EQ(count_of(&full.ran[i]), i >= 3);
 }
 
 static void the_oldest_may_be_behind_a_task_that_computes(void)
@@ -259,38 +231,36 @@ static void drops_are_told_exactly_once(void)
         CHECK_EQ(weft_pool_stop(fates.pool, WEFT_NEVER), 0);
         for (int i = 0; i < DROPPERS; i++)
             for (int64_t j = 0; j < fates.each; j++) {
-                uint32_t fate = atomic_u32_load_acquire(&fates.fates[i][j]);
+                uint32_t fate = count_of(&fates.fates[i][j]);
                 CHECK(fate == 1 || fate == 0x100);
                 ends += fate == 1;
                 drops += fate == 0x100;
             }
-        CHECK_EQ(pool_stats(fates.pool).completed, ends);
-        CHECK_EQ(pool_stats(fates.pool).dropped, drops);
+        CHECK_FIGURES(pool_stats(fates.pool), FIGURE(completed, ends), FIGURE(dropped, drops));
         pool_close(fates.pool);
     }
 }
 
 /* Waiting for room. */
 
-static void start_blocked(struct submitter_body *own, struct body *body, bool thread, int number,
+static void start_blocked(struct submission *own, struct body *body, bool thread, int number,
                           int64_t deadline)
 {
-    *own = (struct submitter_body){
+    *own = (struct submission){
         .pool = full.pool, .function = count_task, .arg = &full.ran[number], .deadline = deadline};
-    *body = (struct body){.function = submitter_main, .arg = own, .thread = thread};
+    *body = (struct body){.function = submission_main, .arg = own, .thread = thread};
     body_start(body);
 }
 
-static void check_block(void *arg)
+static void full_lets_the_submitter_wait(void *arg)
 {
-    struct submitter_body own;
+    struct submission own;
     struct body body;
-    (void)arg;
     for (int thread = 0; thread < 2; thread++) {
         full_open(WEFT_BLOCK, 0);
         start_blocked(&own, &body, thread, 3, WEFT_NEVER);
-        await_blocked(full.pool, 1);
-        CHECK_EQ(atomic_u32_load_acquire(&own.returned), 0);
+        AWAIT_FIGURE(full.pool, blocked, 1);
+        CHECK_EQ(count_of(&own.returned), 0);
         gate_open(&full.gate);
         body_join(&body);
         CHECK_EQ(own.result, 0);
@@ -299,19 +269,14 @@ static void check_block(void *arg)
     }
 }
 
-static void full_lets_the_submitter_wait(void)
-{
-    everywhere(check_block);
-}
-
 static void so_many_may_wait_and_no_more(void)
 {
-    struct submitter_body own[2];
+    struct submission own[2];
     struct body bodies[2];
     full_open(WEFT_BLOCK, 2);
     for (int i = 0; i < 2; i++)
         start_blocked(&own[i], &bodies[i], i == 0, 3 + i, WEFT_NEVER);
-    await_blocked(full.pool, 2);
+    AWAIT_FIGURE(full.pool, blocked, 2);
     CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[5]), -EAGAIN);
     CHECK_EQ(weft_pool_submit_until(full.pool, count_task, &full.ran[5], weft_after(LONG)),
              -EAGAIN);
@@ -326,10 +291,9 @@ static void so_many_may_wait_and_no_more(void)
     full_close(0x5f, 0, 0);
 }
 
-static void check_deadlines(void *arg)
+static void a_wait_ends_with_its_deadline(void *arg)
 {
     weft_submit_options options = {.copy = 0};
-    (void)arg;
     full_open(WEFT_BLOCK, 0);
     CHECK_EQ(weft_pool_try_submit(full.pool, count_task, &full.ran[3]), -EAGAIN);
     CHECK_EQ(weft_pool_submit_until(full.pool, count_task, &full.ran[3], WEFT_NOW), -ETIMEDOUT);
@@ -343,8 +307,7 @@ static void check_deadlines(void *arg)
         CHECK_EQ(weft_pool_submit_with(full.pool, count_task, &full.ran[3], &options), -ETIMEDOUT);
         CHECK(weft_now() >= deadline);
     }
-    CHECK_EQ(pool_stats(full.pool).blocked, 0);
-    CHECK_EQ(pool_stats(full.pool).rejected, 9);
+    CHECK_FIGURES(pool_stats(full.pool), FIGURE(blocked, 0), FIGURE(rejected, 9));
     full_close(0x7, 0, 0);
 
     /* With room the deadline does not matter. */
@@ -356,12 +319,7 @@ static void check_deadlines(void *arg)
     options.timeout = 1;
     CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, &options), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 4);
-}
-
-static void a_wait_ends_with_its_deadline(void)
-{
-    everywhere(check_deadlines);
+    CHECK_EQ(count_of(&ran), 4);
 }
 
 /* First come, first served. */
@@ -370,7 +328,7 @@ enum { LINE = 20 };
 
 static struct {
     struct journal began;
-    struct submitter_body own[LINE];
+    struct submission own[LINE];
     int number[LINE];
 } line;
 
@@ -382,27 +340,19 @@ static void note_order(void *arg)
 static void stand_in_line(int64_t queue)
 {
     static struct gate gate;
-    struct body bodies[LINE];
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = queue});
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     atomic_u32_store_relaxed(&line.began.length, 0);
     for (int i = 0; i < LINE; i++) {
         line.number[i] = i;
-        line.own[i] = (struct submitter_body){
-            .pool = pool, .function = note_order, .arg = &line.number[i], .deadline = WEFT_NEVER};
-        bodies[i] =
-            (struct body){.function = submitter_main, .arg = &line.own[i], .thread = i % 3 == 0};
-        body_start(&bodies[i]);
-        await_blocked(pool, i < queue ? 0 : i + 1 - queue);
+        submission_start(&line.own[i], pool, note_order, &line.number[i], i % 3 == 0);
+        AWAIT_FIGURE(pool, blocked, i < queue ? 0 : i + 1 - queue);
         if (i < queue)
             await(&line.own[i].returned, 1);
     }
     gate_open(&gate);
-    for (int i = 0; i < LINE; i++) {
-        body_join(&bodies[i]);
-        CHECK_EQ(line.own[i].result, 0);
-    }
+    for (int i = 0; i < LINE; i++)
+        CHECK_EQ(submission_end(&line.own[i]), 0);
     pool_close(pool);
     for (int i = 0; i < LINE; i++)
         CHECK_EQ(line.began.entries[i], i);
@@ -422,31 +372,24 @@ static void check_cancel(bool thread, int64_t timeout)
     weft_context_options options = {.timeout = timeout};
     CHECK_EQ(weft_context_open(&context, NULL, &options), 0);
     full_open(WEFT_BLOCK, 0);
-    struct submitter_body own = {.pool = full.pool,
-                                 .function = count_task,
-                                 .arg = &full.ran[3],
-                                 .deadline = WEFT_NEVER,
-                                 .context = context};
-    struct body body = {.function = submitter_main, .arg = &own, .thread = thread};
-    body_start(&body);
+    struct submission own;
+    submission_start_in(&own, full.pool, count_task, &full.ran[3], context, thread);
     if (timeout == 0) {
-        await_blocked(full.pool, 1);
+        AWAIT_FIGURE(full.pool, blocked, 1);
         weft_context_cancel(context);
     }
-    body_join(&body);
-    CHECK_EQ(own.result, timeout == 0 ? -ECANCELED : -ETIMEDOUT);
-    CHECK_EQ(pool_stats(full.pool).blocked, 0);
-    CHECK_EQ(pool_stats(full.pool).rejected, 1);
-    body_run(submitter_main, &own, thread); /* and at once, if it is cancelled before */
+    CHECK_EQ(submission_end(&own), timeout == 0 ? -ECANCELED : -ETIMEDOUT);
+    CHECK_FIGURES(pool_stats(full.pool), FIGURE(blocked, 0), FIGURE(rejected, 1));
+    body_run(submission_main, &own, thread); /* and at once, if it is cancelled before */
     CHECK_EQ(own.result, timeout == 0 ? -ECANCELED : -ETIMEDOUT);
     full_close(0x7, 0, 0);
 
     /* What needs no wait is done. */
     own.pool = pool_open((weft_pool_options){.capacity = 1});
-    body_run(submitter_main, &own, thread);
+    body_run(submission_main, &own, thread);
     CHECK_EQ(own.result, 0);
     pool_close(own.pool);
-    CHECK_EQ(atomic_u32_load_acquire(&full.ran[3]), 1);
+    CHECK_EQ(count_of(&full.ran[3]), 1);
     weft_context_close(context);
 }
 
@@ -460,16 +403,16 @@ static void a_wait_ends_with_its_context(void)
 
 int main(void)
 {
-    RUN_BOTH(full_rejects);
-    RUN_BOTH(full_is_run_by_the_caller);
-    RUN_BOTH(full_drops_the_newest);
-    RUN_BOTH(full_drops_the_oldest);
+    RUN_EVERYWHERE(full_rejects);
+    RUN_EVERYWHERE(full_is_run_by_the_caller);
+    RUN_EVERYWHERE(full_drops_the_newest);
+    RUN_EVERYWHERE(full_drops_the_oldest);
     RUN_PLAIN(the_oldest_may_be_behind_a_task_that_computes,
               "holds a processor while others run on another one");
     RUN_BOTH(drops_are_told_exactly_once);
-    RUN_BOTH(full_lets_the_submitter_wait);
+    RUN_EVERYWHERE(full_lets_the_submitter_wait);
     RUN_BOTH(so_many_may_wait_and_no_more);
-    RUN_BOTH(a_wait_ends_with_its_deadline);
+    RUN_EVERYWHERE(a_wait_ends_with_its_deadline);
     RUN_BOTH(those_who_wait_are_served_in_turn);
     RUN_BOTH(a_wait_ends_with_its_context);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);

@@ -3,28 +3,14 @@
  */
 #include <weft/weft.h>
 
-#include "bodies.h"
-#include "figures.h"
 #include "seeds.h"
-
-static weft_group *make(weft_pool *pool, const weft_group_options *options)
-{
-    weft_group *group = NULL;
-    CHECK_EQ(weft_pool_group(&group, pool, options), 0);
-    CHECK(group != NULL);
-    return group;
-}
+#include "tasks.h"
 
 static int succeed(void *counter)
 {
     if (counter != NULL)
         count_task(counter);
     return 0;
-}
-
-static int fail(void *error)
-{
-    return (int)(intptr_t)error;
 }
 
 static void *error_arg(int error)
@@ -40,20 +26,6 @@ static int sleep_on(void *counter)
     return weft_sleep_until(WEFT_NEVER);
 }
 
-static int pass_gate(void *gate)
-{
-    gate_task(gate);
-    return 0;
-}
-
-/* Whatever becomes of its context. */
-static int pass_gate_firmly(void *gate)
-{
-    CHECK_EQ(weft_context_bind(NULL, NULL), 0);
-    gate_task(gate);
-    return 0;
-}
-
 static void arguments(void)
 {
     weft_group *const poison = (weft_group *)(uintptr_t)0xdead;
@@ -64,7 +36,7 @@ static void arguments(void)
     CHECK_EQ(weft_pool_group(&group, pool, &(weft_group_options){.limit = -1}), -EINVAL);
     CHECK_EQ(weft_pool_group(&group, pool, &(weft_group_options){.reserved = {1}}), -EINVAL);
     CHECK_PTR(group, poison);
-    group = make(pool, NULL);
+    group = group_over(pool, NULL);
     CHECK_EQ(weft_group_go(group, NULL, NULL), -EINVAL);
     CHECK_EQ(weft_group_running(group), 0);
     CHECK_EQ(group_error(group), 0);
@@ -88,7 +60,7 @@ static void waits_for_all(void *arg)
     enum { MEMBERS = 100 };
     for (int limit = 0; limit < 2; limit++) {
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 5, .queue = 10});
-        weft_group *group = make(pool, &(weft_group_options){.limit = limit * 3});
+        weft_group *group = group_over(pool, &(weft_group_options){.limit = limit * 3});
         for (int round = 0; round < 3; round++) {
             int written[MEMBERS] = {0};
             for (int i = 0; i < MEMBERS; i++)
@@ -101,7 +73,6 @@ static void waits_for_all(void *arg)
         CHECK_EQ(pool_stats(pool).completed, 3 * MEMBERS);
         pool_close(pool);
     }
-    (void)arg;
 }
 
 /* They are tasks: the pool's bound is theirs, and they run in its workers. */
@@ -110,22 +81,21 @@ static void members_are_tasks(void *arg)
     struct gate gate;
     gate_shut(&gate);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 3, .queue = 4});
-    weft_group *group = make(pool, NULL);
+    weft_group *group = group_over(pool, NULL);
     for (int i = 0; i < 7; i++)
-        CHECK_EQ(weft_group_go(group, pass_gate, &gate), 0);
+        CHECK_EQ(weft_group_go(group, gate_handle, &gate), 0);
     await_at_gate(&gate, 3);
     CHECK_EQ(pool_stats(pool).queued, 4);
     CHECK_EQ(weft_group_running(group), 7);
-    CHECK_EQ(weft_group_try_go(group, pass_gate, &gate), -EAGAIN); /* the pool is full */
+    CHECK_EQ(weft_group_try_go(group, gate_handle, &gate), -EAGAIN); /* the pool is full */
     CHECK_EQ(weft_group_running(group), 7);
     CHECK_EQ(weft_group_wait_until(group, weft_after(WEFT_MS), NULL), -ETIMEDOUT);
     gate_open(&gate);
-    CHECK_EQ(weft_group_go(group, pass_gate, &gate), 0); /* waits as a submit does */
+    CHECK_EQ(weft_group_go(group, gate_handle, &gate), 0); /* waits as a submit does */
     CHECK_EQ(weft_group_close(group), 0);
     CHECK_EQ(gauge_total(&gate.gauge), 8);
     CHECK_EQ(gauge_most(&gate.gauge), 3);
     pool_close(pool);
-    (void)arg;
 }
 
 /* Errors. */
@@ -134,35 +104,33 @@ static void first_error_cancels(void *arg)
 {
     for (int limit = 0; limit < 2; limit++) {
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 20});
-        weft_group *group = make(pool, &(weft_group_options){.limit = limit * 50});
+        weft_group *group = group_over(pool, &(weft_group_options){.limit = limit * 50});
         atomic_u32 begun = {0};
         for (int i = 0; i < 10; i++)
             CHECK_EQ(weft_group_go(group, sleep_on, &begun), 0);
         await_count(&begun, 10);
-        CHECK_EQ(weft_group_go(group, fail, error_arg(-EIO)), 0);
+        CHECK_EQ(weft_group_go(group, return_error, error_arg(-EIO)), 0);
         CHECK_EQ(group_error(group), -EIO);
         CHECK_EQ(weft_group_running(group), 0);
         CHECK_EQ(weft_group_go(group, succeed, &begun), -ECANCELED);
         CHECK_EQ(weft_group_try_go(group, succeed, &begun), -ECANCELED);
         CHECK_EQ(weft_group_close(group), -EIO);
-        CHECK_EQ(atomic_u32_load_relaxed(&begun), 10);
+        CHECK_EQ(count_of(&begun), 10);
         pool_close(pool);
     }
-    (void)arg;
 }
 
 static void keep_going(void *arg)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 20});
-    weft_group *group = make(pool, &(weft_group_options){.keep_going = 1});
+    weft_group *group = group_over(pool, &(weft_group_options){.keep_going = 1});
     atomic_u32 ran = {0};
-    CHECK_EQ(weft_group_go(group, fail, error_arg(-EIO)), 0);
+    CHECK_EQ(weft_group_go(group, return_error, error_arg(-EIO)), 0);
     for (int i = 0; i < 10; i++)
         CHECK_EQ(weft_group_go(group, succeed, &ran), 0);
     CHECK_EQ(weft_group_close(group), -EIO);
-    CHECK_EQ(atomic_u32_load_relaxed(&ran), 10);
+    CHECK_EQ(count_of(&ran), 10);
     pool_close(pool);
-    (void)arg;
 }
 
 /* The worker that ran a member is bound to nothing afterwards. */
@@ -180,7 +148,7 @@ static void a_worker_is_free_afterwards(void)
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 10});
     for (int i = 0; i < 10; i++) {
         atomic_u32 begun = {0};
-        weft_group *group = make(pool, NULL);
+        weft_group *group = group_over(pool, NULL);
         CHECK_EQ(weft_group_go(group, sleep_on, &begun), 0);
         await_count(&begun, 1);
         weft_group_cancel(group);
@@ -197,7 +165,8 @@ static void cancel_ends_the_waits(void *arg)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 10, .queue = 10});
     for (int timed = 0; timed < 2; timed++) {
-        weft_group *group = make(pool, &(weft_group_options){.timeout = timed ? 5 * WEFT_MS : 0});
+        weft_group *group =
+            group_over(pool, &(weft_group_options){.timeout = timed ? 5 * WEFT_MS : 0});
         int result = 0;
         for (int i = 0; i < 15 && result == 0; i++) /* more than can run */
             result = weft_group_go(group, sleep_on, NULL);
@@ -207,18 +176,17 @@ static void cancel_ends_the_waits(void *arg)
         CHECK_EQ(weft_group_close(group), timed ? -ETIMEDOUT : -ECANCELED);
     }
     pool_close(pool);
-    (void)arg;
 }
 
 static void a_parent_cancels_too(void *arg)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 4});
     for (int bound = 0; bound < 2; bound++) {
-        weft_context *parent;
-        CHECK_EQ(weft_context_open(&parent, NULL, NULL), 0);
+        weft_context *parent = new_context();
         if (bound)
             CHECK_EQ(weft_context_bind(parent, NULL), 0);
-        weft_group *group = make(pool, &(weft_group_options){.context = bound ? NULL : parent});
+        weft_group *group =
+            group_over(pool, &(weft_group_options){.context = bound ? NULL : parent});
         if (bound)
             CHECK_EQ(weft_context_bind(NULL, NULL), 0);
         atomic_u32 begun = {0};
@@ -232,7 +200,6 @@ static void a_parent_cancels_too(void *arg)
         weft_context_close(parent);
     }
     pool_close(pool);
-    (void)arg;
 }
 
 /* The limit is the group's own, beside the pool's. */
@@ -254,7 +221,7 @@ static void never_more_than_the_limit(void *arg)
     static const int64_t limits[] = {1, 3, 16};
     for (int l = 0; l < 3; l++) {
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 8, .queue = 4});
-        weft_group *group = make(pool, &(weft_group_options){.limit = limits[l]});
+        weft_group *group = group_over(pool, &(weft_group_options){.limit = limits[l]});
         memset(&load, 0, sizeof load);
         for (uintptr_t i = 0; i < (uintptr_t)test_scale(500); i++)
             CHECK_EQ(weft_group_go(group, measure, (void *)i), 0);
@@ -263,7 +230,6 @@ static void never_more_than_the_limit(void *arg)
         CHECK_EQ(gauge_total(&load), test_scale(500));
         pool_close(pool);
     }
-    (void)arg;
 }
 
 /* Members that the pool does not take, or forgets. */
@@ -273,25 +239,18 @@ static void rejected_members(void *arg)
     struct gate gate;
     gate_shut(&gate);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_REJECT});
-    weft_group *group = make(pool, NULL);
-    CHECK_EQ(weft_group_go(group, pass_gate, &gate), 0);
+    weft_group *group = group_over(pool, NULL);
+    CHECK_EQ(weft_group_go(group, gate_handle, &gate), 0);
     await_at_gate(&gate, 1);
-    CHECK_EQ(weft_group_go(group, pass_gate, &gate), -EAGAIN);
+    CHECK_EQ(weft_group_go(group, gate_handle, &gate), -EAGAIN);
     CHECK_EQ(weft_group_running(group), 1);
     gate_open(&gate);
     CHECK_EQ(weft_group_close(group), 0); /* it was told at once, so it is no error of the group */
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    group = make(pool, NULL);
+    group = group_over(pool, NULL);
     CHECK_EQ(weft_group_go(group, succeed, NULL), -ESHUTDOWN);
     CHECK_EQ(weft_group_close(group), 0);
     pool_close(pool);
-    (void)arg;
-}
-
-static void no_drop(void (*function)(void *), void *arg, void *data)
-{
-    (void)function, (void)arg, (void)data;
-    CHECK(!"a member of a group is told by the group");
 }
 
 static void dropped_members_do_not_hang_the_group(void *arg)
@@ -305,8 +264,8 @@ static void dropped_members_do_not_hang_the_group(void *arg)
             bool aborts = policies[i] == WEFT_BLOCK;
             weft_pool *pool = pool_open((weft_pool_options){
                 .capacity = 1, .queue = 5, .when_full = policies[i], .on_drop = no_drop});
-            weft_group *group = make(pool, &(weft_group_options){.limit = limit * 100});
-            CHECK_EQ(weft_group_go(group, pass_gate_firmly, &gate), 0);
+            weft_group *group = group_over(pool, &(weft_group_options){.limit = limit * 100});
+            CHECK_EQ(weft_group_go(group, firm_gate_handle, &gate), 0);
             await_at_gate(&gate, 1);
             /* Once one is dropped the group is cancelled, and takes no more. */
             int more = 0;
@@ -318,12 +277,11 @@ static void dropped_members_do_not_hang_the_group(void *arg)
             gate_open(&gate);
             CHECK_EQ(weft_group_close(group), -ECANCELED);
             CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-            CHECK_EQ(pool_stats(pool).dropped, aborts ? 5 : 1);
-            CHECK_EQ(pool_stats(pool).cancelled, aborts ? 0 : 5);
-            CHECK_EQ(atomic_u32_load_relaxed(&ran), 0);
+            CHECK_FIGURES(pool_stats(pool), FIGURE(dropped, aborts ? 5 : 1),
+                          FIGURE(cancelled, aborts ? 0 : 5));
+            CHECK_EQ(count_of(&ran), 0);
             pool_close(pool);
         }
-    (void)arg;
 }
 
 static void the_caller_runs_members(void *arg)
@@ -332,19 +290,18 @@ static void the_caller_runs_members(void *arg)
     gate_shut(&gate);
     atomic_u32 ran = {0};
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
-    weft_group *group = make(pool, NULL);
-    CHECK_EQ(weft_group_go(group, pass_gate_firmly, &gate), 0);
+    weft_group *group = group_over(pool, NULL);
+    CHECK_EQ(weft_group_go(group, firm_gate_handle, &gate), 0);
     await_at_gate(&gate, 1);
     weft_context *before = weft_context_current();
     CHECK_EQ(weft_group_go(group, succeed, &ran), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&ran), 1); /* it has run when go returns */
+    CHECK_EQ(count_of(&ran), 1); /* it has run when go returns */
     CHECK_PTR(weft_context_current(), before);
     CHECK_EQ(weft_group_running(group), 1);
-    CHECK_EQ(weft_group_go(group, fail, error_arg(-EIO)), 0);
+    CHECK_EQ(weft_group_go(group, return_error, error_arg(-EIO)), 0);
     gate_open(&gate);
     CHECK_EQ(weft_group_close(group), -EIO);
     pool_close(pool);
-    (void)arg;
 }
 
 /* Leaving on purpose. */
@@ -364,7 +321,7 @@ static void a_member_that_leaves(void *arg)
         struct gate gate;
         gate_shut(&gate);
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
-        weft_group *group = make(pool, &(weft_group_options){.limit = limit});
+        weft_group *group = group_over(pool, &(weft_group_options){.limit = limit});
         CHECK_EQ(weft_group_go(group, leave_and_stay, &gate), 0);
         await_at_gate(&gate, 1);
         CHECK_EQ(weft_group_running(group), 0);
@@ -375,7 +332,6 @@ static void a_member_that_leaves(void *arg)
         gate_open(&gate);
         pool_close(pool);
     }
-    (void)arg;
 }
 
 static int leave_and_panic(void *gate)
@@ -388,7 +344,6 @@ static int leave_and_panic(void *gate)
 static void count_panic(const weft_panic_info *info, void (*function)(void *), void *arg,
                         void *data)
 {
-    (void)info, (void)function, (void)arg;
     count_task(data);
 }
 
@@ -400,14 +355,13 @@ static void a_member_that_leaves_may_panic(void *arg)
     atomic_u32 told = {0};
     weft_pool *pool =
         pool_open((weft_pool_options){.capacity = 1, .on_panic = count_panic, .data = &told});
-    weft_group *group = make(pool, NULL);
+    weft_group *group = group_over(pool, NULL);
     CHECK_EQ(weft_group_go(group, leave_and_panic, &gate), 0);
     await_at_gate(&gate, 1);
     CHECK_EQ(weft_group_close(group), 0);
     gate_open(&gate);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_relaxed(&told), 1);
-    (void)arg;
+    CHECK_EQ(count_of(&told), 1);
 }
 
 static int check_member(void *group)
@@ -421,7 +375,7 @@ static int check_member(void *group)
 static void a_member_does_not_wait_for_itself(void)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
-    weft_group *group = make(pool, NULL);
+    weft_group *group = group_over(pool, NULL);
     CHECK_EQ(weft_group_go(group, check_member, group), 0);
     CHECK_EQ(weft_group_close(group), 0);
     pool_close(pool);
@@ -451,10 +405,10 @@ static void members_start_members(void)
         for (int capacity = 1; capacity <= 3; capacity++) {
             weft_pool *pool =
                 pool_open((weft_pool_options){.capacity = capacity, .queue = queues[i]});
-            tree = (struct tree){.group = make(pool, NULL)};
+            tree = (struct tree){.group = group_over(pool, NULL)};
             CHECK_EQ(weft_group_go(tree.group, grow, (void *)(uintptr_t)7), 0);
             CHECK_EQ(weft_group_close(tree.group), 0);
-            CHECK_EQ(atomic_u32_load_relaxed(&tree.ran), 255);
+            CHECK_EQ(count_of(&tree.ran), 255);
             pool_close(pool);
         }
 }
@@ -470,12 +424,12 @@ struct boss {
 static void lead(void *arg)
 {
     struct boss *boss = arg;
-    weft_group *group = make(boss->pool, NULL);
+    weft_group *group = group_over(boss->pool, NULL);
     for (int i = 0; i < 5; i++)
         CHECK_EQ(weft_group_go(group, succeed, &boss->ran), 0);
     CHECK_EQ(group_error(group), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&boss->ran), 5);
-    CHECK_EQ(weft_group_go(group, fail, error_arg(-EIO)), 0);
+    CHECK_EQ(count_of(&boss->ran), 5);
+    CHECK_EQ(weft_group_go(group, return_error, error_arg(-EIO)), 0);
     boss->error = weft_group_close(group);
 }
 

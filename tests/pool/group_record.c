@@ -4,16 +4,8 @@
  */
 #include <weft/weft.h>
 
-#include "bodies.h"
-#include "figures.h"
 #include "seeds.h"
-
-static weft_group *make(weft_pool *pool, const weft_group_options *options)
-{
-    weft_group *group = NULL;
-    CHECK_EQ(weft_pool_group(&group, pool, options), 0);
-    return group;
-}
+#include "tasks.h"
 
 static int error_of(weft_group *group, int64_t index)
 {
@@ -40,8 +32,8 @@ static void copies_and_results(void *arg)
     enum { MANY = 100 };
     for (int collect = 0; collect < 2; collect++) {
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 3, .queue = 10});
-        weft_group *group =
-            make(pool, &(weft_group_options){.collect = collect, .keep_going = 1, .limit = 7});
+        weft_group *group = group_over(
+            pool, &(weft_group_options){.collect = collect, .keep_going = 1, .limit = 7});
         for (int i = 0; i < MANY; i++) {
             struct square square = {.number = i};
             CHECK_EQ(weft_group_go_copy(group, compute, &square, sizeof square), 0);
@@ -58,14 +50,6 @@ static void copies_and_results(void *arg)
         CHECK_EQ(weft_group_close(group), -EDOM);
         pool_close(pool);
     }
-    (void)arg;
-}
-
-static int pass_gate_firmly(void *gate)
-{
-    CHECK_EQ(weft_context_bind(NULL, NULL), 0);
-    gate_task(gate);
-    return 0;
 }
 
 static int count(void *arg)
@@ -96,21 +80,21 @@ static void a_cancelled_group_calls_nothing(void)
         atomic_u32 ran = {0}, *counter = &ran;
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 3});
         weft_group *group =
-            make(pool, &(weft_group_options){.collect = 1, .keep_going = keep_going});
-        CHECK_EQ(weft_group_go(group, pass_gate_firmly, &gate), 0);
+            group_over(pool, &(weft_group_options){.collect = 1, .keep_going = keep_going});
+        CHECK_EQ(weft_group_go(group, firm_gate_handle, &gate), 0);
         await_at_gate(&gate, 1);
         for (int i = 0; i < 3; i++)
             CHECK_EQ(weft_group_go_copy(group, count, &counter, sizeof(void *)), 0);
         struct late late = {.group = group, .ran = &ran};
         struct body body = {.function = go_late, .arg = &late, .thread = true};
         body_start(&body);
-        await_blocked(pool, 1);
+        AWAIT_FIGURE(pool, blocked, 1);
         weft_group_cancel(group);
         gate_open(&gate);
         body_join(&body);
         CHECK_EQ(group_error(group), -ECANCELED);
         uint32_t called = keep_going ? 3 + (late.result == 0) : 0;
-        CHECK_EQ(atomic_u32_load_acquire(&ran), called);
+        CHECK_EQ(count_of(&ran), called);
         CHECK_EQ(weft_group_count(group), 4 + (late.result == 0));
         for (int i = 1; i < weft_group_count(group); i++)
             CHECK_EQ(error_of(group, i), keep_going ? 0 : -ECANCELED);
@@ -129,14 +113,15 @@ static void dropped_members(void *arg)
         atomic_u32 ran = {0}, *counter = &ran;
         weft_pool *pool =
             pool_open((weft_pool_options){.capacity = 1, .queue = 2, .when_full = policies[i % 2]});
-        weft_group *group = make(pool, &(weft_group_options){.collect = i / 2, .keep_going = 1});
-        CHECK_EQ(weft_group_go(group, pass_gate_firmly, &gate), 0);
+        weft_group *group =
+            group_over(pool, &(weft_group_options){.collect = i / 2, .keep_going = 1});
+        CHECK_EQ(weft_group_go(group, firm_gate_handle, &gate), 0);
         await_at_gate(&gate, 1);
         for (int k = 0; k < 5; k++)
             CHECK_EQ(weft_group_go_copy(group, count, &counter, sizeof(void *)), 0);
         gate_open(&gate);
         CHECK_EQ(group_error(group), -ECANCELED);
-        CHECK_EQ(atomic_u32_load_acquire(&ran), 2);
+        CHECK_EQ(count_of(&ran), 2);
         for (int k = 0; k < 5 && i / 2; k++) {
             bool dropped = i % 2 == 0 ? k >= 2 : k < 3;
             CHECK_EQ(error_of(group, 1 + k), dropped ? -ECANCELED : 0);
@@ -144,7 +129,6 @@ static void dropped_members(void *arg)
         CHECK_EQ(weft_group_close(group), -ECANCELED);
         pool_close(pool);
     }
-    (void)arg;
 }
 
 /* What a pool refuses is not recorded. */
@@ -154,16 +138,15 @@ static void refused_members(void *arg)
     gate_shut(&gate);
     atomic_u32 ran = {0}, *counter = &ran;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_REJECT});
-    weft_group *group = make(pool, &(weft_group_options){.collect = 1});
-    CHECK_EQ(weft_group_go(group, pass_gate_firmly, &gate), 0);
+    weft_group *group = group_over(pool, &(weft_group_options){.collect = 1});
+    CHECK_EQ(weft_group_go(group, firm_gate_handle, &gate), 0);
     await_at_gate(&gate, 1);
     CHECK_EQ(weft_group_go_copy(group, count, &counter, sizeof(void *)), -EAGAIN);
     CHECK_EQ(weft_group_count(group), 1);
     gate_open(&gate);
     CHECK_EQ(weft_group_close(group), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(count_of(&ran), 0);
     pool_close(pool);
-    (void)arg;
 }
 
 /* One that waited for the pool gives up, and another came after it: that moves up. */
@@ -188,11 +171,10 @@ static void giving_up_before_others(void)
     struct gate gate;
     gate_shut(&gate);
     atomic_u32 ran = {0};
-    weft_context *context;
-    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    weft_context *context = new_context();
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
-    weft_group *group = make(pool, &(weft_group_options){.collect = 1});
-    CHECK_EQ(weft_group_go(group, pass_gate_firmly, &gate), 0);
+    weft_group *group = group_over(pool, &(weft_group_options){.collect = 1});
+    CHECK_EQ(weft_group_go(group, firm_gate_handle, &gate), 0);
     await_at_gate(&gate, 1);
     struct applicant own[3] = {{.group = group, .context = context, .ran = &ran},
                                {.group = group, .ran = &ran},
@@ -201,7 +183,7 @@ static void giving_up_before_others(void)
     for (int i = 0; i < 3; i++) {
         bodies[i] = (struct body){.function = apply, .arg = &own[i], .thread = i == 1};
         body_start(&bodies[i]);
-        await_blocked(pool, i + 1);
+        AWAIT_FIGURE(pool, blocked, i + 1);
     }
     CHECK_EQ(weft_group_count(group), 4);
     weft_context_cancel(context);
@@ -214,7 +196,7 @@ static void giving_up_before_others(void)
         CHECK_EQ(own[i].result, 0);
     }
     CHECK_EQ(group_error(group), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 2);
+    CHECK_EQ(count_of(&ran), 2);
     for (int i = 1; i < 3; i++) {
         void *arg;
         CHECK_EQ(weft_group_result(group, i, NULL, &arg), 0);
@@ -235,7 +217,6 @@ static struct {
 
 static void tell(const weft_panic_info *info, void (*function)(void *), void *arg, void *data)
 {
-    (void)info, (void)data;
     told.function = function;
     told.number = *(int *)arg;
     atomic_u32_add_seq_cst(&told.times, 1);
@@ -251,13 +232,13 @@ static void panics_are_told_as_given(void)
     int number = 4711;
     memset(&told, 0, sizeof told);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .on_panic = tell});
-    weft_group *group = make(pool, &(weft_group_options){.collect = 1});
+    weft_group *group = group_over(pool, &(weft_group_options){.collect = 1});
     CHECK_EQ(weft_group_go_copy(group, panic_now, &number, sizeof number), 0);
     CHECK_EQ(group_error(group), -EOWNERDEAD);
     CHECK_EQ(error_of(group, 0), -EOWNERDEAD);
     CHECK_EQ(weft_group_close(group), -EOWNERDEAD);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&told.times), 1);
+    CHECK_EQ(count_of(&told.times), 1);
     CHECK(told.function == (void (*)(void *))(uintptr_t)panic_now);
     CHECK_EQ(told.number, number);
 }
@@ -288,7 +269,6 @@ static int inner_function(void *arg)
     }
     CHECK_EQ(error, 77);
     count_task(&nested.ran);
-    (void)arg;
     return 0;
 }
 
@@ -296,7 +276,6 @@ static int outer_function(void *arg)
 {
     CHECK_EQ(weft_group_go(nested.inner, inner_function, NULL), 0);
     CHECK_EQ(weft_group_wait(nested.outer, NULL), -EDEADLK); /* as before */
-    (void)arg;
     return 0;
 }
 
@@ -308,10 +287,10 @@ static void inside_others(void *arg)
         weft_pool *pool =
             pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
         nested.outer = NULL;
-        nested.inner = make(pool, NULL);
+        nested.inner = group_over(pool, NULL);
         nested.leaves = i / 2;
         atomic_u32_store_relaxed(&nested.ran, 0);
-        CHECK_EQ(weft_group_go(nested.inner, pass_gate_firmly, &gate), 0);
+        CHECK_EQ(weft_group_go(nested.inner, firm_gate_handle, &gate), 0);
         await_at_gate(&gate, 1);
         if (i % 2 == 0) {
             CHECK_EQ(weft_group_go(nested.inner, inner_function, NULL), 0); /* in this caller */
@@ -320,13 +299,12 @@ static void inside_others(void *arg)
             CHECK_EQ(weft_group_go(nested.outer, outer_function, NULL), 0);
             CHECK_EQ(weft_group_close(nested.outer), 0);
         }
-        CHECK_EQ(atomic_u32_load_acquire(&nested.ran), 1);
+        CHECK_EQ(count_of(&nested.ran), 1);
         CHECK_EQ(weft_group_leave(), -EINVAL); /* nothing is left of it */
         gate_open(&gate);
         CHECK_EQ(weft_group_close(nested.inner), 0);
         pool_close(pool);
     }
-    (void)arg;
 }
 
 int main(void)

@@ -14,7 +14,6 @@ enum { RECORDS_MOST = 100000 };
 
 static void nothing(void *arg)
 {
-    (void)arg;
 }
 
 static void make_heirs(void *arg)
@@ -22,7 +21,6 @@ static void make_heirs(void *arg)
     static struct weft_fiber *records[RECORDS_MOST];
     struct weft_fiber *self = weft_self(), *heir;
     int count = 0;
-    (void)arg;
     (void)runtime_enter(thread_self());
     heir = weft__fiber_new(thread_self()->fibers); /* so that there is one at hand */
     weft__fiber_free(thread_self()->fibers, heir);

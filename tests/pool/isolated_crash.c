@@ -29,7 +29,6 @@ static size_t (*volatile length_of)(const char *) = strlen;
 
 static void measure_nothing(void *arg)
 {
-    (void)arg;
     faults_number = (int)length_of(no_text);
 }
 
@@ -40,7 +39,6 @@ static void task_in_libc(void)
 
 static void panic_without_text(void *arg)
 {
-    (void)arg;
     weft_panic("%s", no_text);
 }
 
@@ -61,13 +59,11 @@ static void a_fault_in_libc_is_who_called_its(void)
 
 static void switch_below(void *arg)
 {
-    (void)arg;
     fault_on_stack(stack_below);
 }
 
 static void switch_above(void *arg)
 {
-    (void)arg;
     fault_on_stack(stack_above);
 }
 
@@ -95,13 +91,11 @@ static void another_stack_is_not_left(void)
 
 static void programs_handler(int signal)
 {
-    (void)signal;
     _exit(7);
 }
 
 static void overflow(void *arg)
 {
-    (void)arg;
     fault_overflow();
 }
 

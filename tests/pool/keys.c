@@ -3,9 +3,9 @@
  */
 #include <weft/weft.h>
 
-#include "figures.h"
 #include "pool/pool.h"
 #include "seeds.h"
+#include "tasks.h"
 
 enum { KEYS = 50, SUBMITTERS = 4 };
 
@@ -90,15 +90,14 @@ static void many_submitters(int64_t capacity, int64_t queue, bool waits)
         body_start(&bodies[i]);
     }
     atomic_u32_store_relaxed(&strangers, 0);
-    for (int64_t i = 0; i < rounds; i++) /* others without a key, among them */
-        CHECK_EQ(weft_pool_submit(pool, count_task, &strangers), 0);
+    submit_counts(pool, &strangers, rounds); /* others without a key, among them */
     for (int i = 0; i < SUBMITTERS; i++)
         body_join(&bodies[i]);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK_EQ(pool_stats(pool).completed, rounds * (KEYS * SUBMITTERS + 1));
     for (int k = 0; k < KEYS; k++)
         CHECK_EQ(accounts[k].ran, rounds * SUBMITTERS);
-    CHECK_EQ(atomic_u32_load_relaxed(&strangers), rounds);
+    CHECK_EQ(count_of(&strangers), rounds);
     pool_close(pool);
 }
 
@@ -120,17 +119,12 @@ static void different_keys_in_parallel(void *arg)
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 10, .queue = 100});
     for (uint64_t key = 1; key <= 10; key++)
         for (int i = 0; i < 3; i++)
-            CHECK_EQ(
-                weft_pool_submit_with(pool, gate_task, &gate, &(weft_submit_options){.key = key}),
-                0);
+            submit_with(pool, gate_task, &gate, (weft_submit_options){.key = key});
     await_at_gate(&gate, 10); /* one of each */
-    weft_pool_stats stats = pool_stats(pool);
-    CHECK_EQ(stats.running, 10);
-    CHECK_EQ(stats.queued, 20);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(running, 10), FIGURE(queued, 20));
     gate_open(&gate);
     pool_close(pool);
     CHECK_EQ(gauge_total(&gate.gauge), 30);
-    (void)arg;
 }
 
 static void a_key_that_waits_holds_nobody_else_back(void *arg)
@@ -140,14 +134,11 @@ static void a_key_that_waits_holds_nobody_else_back(void *arg)
     atomic_u32 ran = {0};
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 100});
     for (int i = 0; i < 20; i++)
-        CHECK_EQ(weft_pool_submit_with(pool, gate_task, &gate, &(weft_submit_options){.key = 7}),
-                 0);
+        submit_with(pool, gate_task, &gate, (weft_submit_options){.key = 7});
     await_at_gate(&gate, 1);
     /* 19 stand before these, and need no place while they wait for the first. */
     for (uint64_t i = 0; i < 20; i++)
-        CHECK_EQ(
-            weft_pool_submit_with(pool, count_task, &ran, &(weft_submit_options){.key = i % 2 * 8}),
-            0);
+        submit_with(pool, count_task, &ran, (weft_submit_options){.key = i % 2 * 8});
     await_count(&ran, 20);
     CHECK_EQ(gauge_total(&gate.gauge), 1);
     CHECK_EQ(pool_waiting(pool), 19);
@@ -155,7 +146,6 @@ static void a_key_that_waits_holds_nobody_else_back(void *arg)
     pool_close(pool);
     CHECK_EQ(gauge_most(&gate.gauge), 1);
     CHECK_EQ(gauge_total(&gate.gauge), 20);
-    (void)arg;
 }
 
 /* Tasks of a key that submit to their key, in a full pool: in order still, and none waits for itself. */
@@ -173,9 +163,7 @@ static void hand_on(void *arg)
     relay->inside = true;
     relay->ran++;
     if (--relay->left > 0)
-        CHECK_EQ(
-            weft_pool_submit_with(relay->pool, hand_on, relay, &(weft_submit_options){.key = 5}),
-            0);
+        submit_with(relay->pool, hand_on, relay, (weft_submit_options){.key = 5});
     relay->inside = false;
 }
 
@@ -185,7 +173,7 @@ static void a_key_may_submit_to_itself(void)
     for (int i = 0; i < 2; i++) {
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = policies[i]});
         struct relay relay = {.pool = pool, .left = 1000};
-        CHECK_EQ(weft_pool_submit_with(pool, hand_on, &relay, &(weft_submit_options){.key = 5}), 0);
+        submit_with(pool, hand_on, &relay, (weft_submit_options){.key = 5});
         pool_close(pool);
         CHECK_EQ(relay.ran, 1000);
     }
@@ -195,17 +183,15 @@ static void a_key_may_submit_to_itself(void)
 static void the_caller_does_not_run_it(void *arg)
 {
     struct gate gate;
-    gate_shut(&gate);
     atomic_u32 ran = {0};
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran,
                                    &(weft_submit_options){.key = 1, .timeout = WEFT_MS}),
              -ETIMEDOUT);
-    CHECK_EQ(atomic_u32_load_relaxed(&ran), 0);
+    CHECK_EQ(count_of(&ran), 0);
     gate_open(&gate);
     pool_close(pool);
-    (void)arg;
 }
 
 /* Dropping. */
@@ -221,7 +207,6 @@ static void note_dropped(void (*function)(void *), void *arg, void *data)
 {
     CHECK(function == note_ran);
     journal_add(&dropped, *(const int *)arg);
-    (void)data;
 }
 
 static int submit_number(weft_pool *pool, int number, uint64_t key)
@@ -234,20 +219,18 @@ static int submit_number(weft_pool *pool, int number, uint64_t key)
 static void drop_oldest_keeps_the_order(void *arg)
 {
     struct gate gate;
-    gate_shut(&gate);
     memset(&ran, 0, sizeof ran);
     memset(&dropped, 0, sizeof dropped);
     weft_pool *pool = pool_open((weft_pool_options){
         .capacity = 1, .queue = 6, .when_full = WEFT_DROP_OLDEST, .on_drop = note_dropped});
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     for (int i = 0; i < 9; i++) /* 0 and 3 and 6 and so on have one key */
         CHECK_EQ(submit_number(pool, i, (uint64_t)i % 3 + 1), 0);
-    CHECK_EQ(pool_stats(pool).dropped, 3);
-    CHECK_EQ(pool_stats(pool).queued, 6);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(dropped, 3), FIGURE(queued, 6));
     gate_open(&gate);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&dropped.length), 3);
-    CHECK_EQ(atomic_u32_load_relaxed(&ran.length), 6);
+    CHECK_EQ(count_of(&dropped.length), 3);
+    CHECK_EQ(count_of(&ran.length), 6);
     bool seen[9] = {false};
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(dropped.entries[i], i);
@@ -262,23 +245,21 @@ static void drop_oldest_keeps_the_order(void *arg)
         last[number % 3] = number;
     }
     pool_close(pool);
-    (void)arg;
 }
 
 static void abort_drops_all_of_a_key(void *arg)
 {
     struct gate gate;
-    gate_shut(&gate);
     memset(&ran, 0, sizeof ran);
     memset(&dropped, 0, sizeof dropped);
     weft_pool *pool =
         pool_open((weft_pool_options){.capacity = 1, .queue = 100, .on_drop = note_dropped});
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     for (int i = 0; i < 30; i++)
         CHECK_EQ(submit_number(pool, i, (uint64_t)i % 3), 0); /* one third without */
     CHECK_EQ(weft_pool_abort(pool), 30);
     CHECK_EQ(pool_waiting(pool), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&dropped.length), 30);
+    CHECK_EQ(count_of(&dropped.length), 30);
     for (int key = 0; key < 3; key++) { /* each once, and each key in order */
         int last = key - 3;
         for (int i = 0; i < 30; i++)
@@ -291,9 +272,8 @@ static void abort_drops_all_of_a_key(void *arg)
     CHECK_EQ(submit_number(pool, 99, 1), 0); /* the key is free again */
     gate_open(&gate);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_relaxed(&ran.length), 1);
+    CHECK_EQ(count_of(&ran.length), 1);
     CHECK_EQ(ran.entries[0], 99);
-    (void)arg;
 }
 
 /* Also those that stand behind one of their key that runs. */
@@ -305,19 +285,18 @@ static void abort_drops_those_behind_one_that_runs(void *arg)
     memset(&dropped, 0, sizeof dropped);
     weft_pool *pool =
         pool_open((weft_pool_options){.capacity = 2, .queue = 100, .on_drop = note_dropped});
-    CHECK_EQ(weft_pool_submit_with(pool, gate_task, &gate, &(weft_submit_options){.key = 7}), 0);
+    submit_with(pool, gate_task, &gate, (weft_submit_options){.key = 7});
     await_at_gate(&gate, 1);
     for (int i = 0; i < 5; i++)
         CHECK_EQ(submit_number(pool, i, 7), 0);
     CHECK_EQ(weft_pool_abort(pool), 5);
     CHECK_EQ(pool_waiting(pool), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&dropped.length), 5);
+    CHECK_EQ(count_of(&dropped.length), 5);
     CHECK_EQ(submit_number(pool, 5, 7), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&ran.length), 0);
+    CHECK_EQ(count_of(&ran.length), 0);
     gate_open(&gate);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_relaxed(&ran.length), 1);
-    (void)arg;
+    CHECK_EQ(count_of(&ran.length), 1);
 }
 
 static void drop_oldest_finds_those_behind_one_that_runs(void *arg)
@@ -328,18 +307,17 @@ static void drop_oldest_finds_those_behind_one_that_runs(void *arg)
     memset(&dropped, 0, sizeof dropped);
     weft_pool *pool = pool_open((weft_pool_options){
         .capacity = 1, .queue = 3, .when_full = WEFT_DROP_OLDEST, .on_drop = note_dropped});
-    CHECK_EQ(weft_pool_submit_with(pool, gate_task, &gate, &(weft_submit_options){.key = 7}), 0);
+    submit_with(pool, gate_task, &gate, (weft_submit_options){.key = 7});
     await_at_gate(&gate, 1);
     for (int i = 0; i < 5; i++)
         CHECK_EQ(submit_number(pool, i, 7), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&dropped.length), 2);
+    CHECK_EQ(count_of(&dropped.length), 2);
     gate_open(&gate);
     pool_close(pool);
     for (int i = 0; i < 2; i++)
         CHECK_EQ(dropped.entries[i], i);
     for (int i = 0; i < 3; i++)
         CHECK_EQ(ran.entries[i], i + 2);
-    (void)arg;
 }
 
 /* Handles. */
@@ -384,14 +362,11 @@ static void mark_and_open(void *arg)
 static void who_waits_does_not_break_the_order(void)
 {
     struct shared shared = {.second = NULL};
-    weft_task *first;
     gate_shut(&shared.gate);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
-    CHECK_EQ(weft_task_start(&first, pool, hold_key, &shared, &(weft_submit_options){.key = 3}), 0);
+    weft_task *first = start_task_with(pool, hold_key, &shared, (weft_submit_options){.key = 3});
     await_at_gate(&shared.gate, 1);
-    CHECK_EQ(
-        weft_task_start(&shared.second, pool, use_key, &shared, &(weft_submit_options){.key = 3}),
-        0);
+    shared.second = start_task_with(pool, use_key, &shared, (weft_submit_options){.key = 3});
     CHECK_EQ(weft_pool_submit(pool, wait_for_second, &shared), 0);
     CHECK_EQ(weft_pool_submit(pool, mark_and_open, &shared), 0); /* in the place of that one */
     CHECK_EQ(task_result(shared.second), 7);
@@ -406,14 +381,12 @@ static void a_cancelled_one_lets_the_next_go(void *arg)
     struct gate gate;
     gate_shut(&gate);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
-    CHECK_EQ(weft_pool_submit_with(pool, gate_task, &gate, &(weft_submit_options){.key = 3}), 0);
+    submit_with(pool, gate_task, &gate, (weft_submit_options){.key = 3});
     await_at_gate(&gate, 1);
     struct shared shared = {.pool = pool};
     weft_task *tasks[3];
     for (int i = 0; i < 3; i++)
-        CHECK_EQ(
-            weft_task_start(&tasks[i], pool, use_key, &shared, &(weft_submit_options){.key = 3}),
-            0);
+        tasks[i] = start_task_with(pool, use_key, &shared, (weft_submit_options){.key = 3});
     CHECK_EQ(weft_task_cancel(tasks[1]), 0);
     gate_open(&gate);
     CHECK_EQ(task_result(tasks[2]), 7);
@@ -423,7 +396,6 @@ static void a_cancelled_one_lets_the_next_go(void *arg)
         weft_task_release(tasks[i]);
     pool_close(pool);
     CHECK_EQ(gauge_total(&shared.gauge), 2);
-    (void)arg;
 }
 
 /* Memory. */
@@ -444,21 +416,16 @@ static void nothing_is_left_of_a_key(void *arg)
     int64_t count = test_scale(10000);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 8, .queue = 100});
     for (int64_t i = 1; i <= count; i++)
-        CHECK_EQ(weft_pool_submit_with(pool, count_task, &counted,
-                                       &(weft_submit_options){.key = (uint64_t)i * 977}),
-                 0);
+        submit_with(pool, count_task, &counted, (weft_submit_options){.key = (uint64_t)i * 977});
     AWAIT_FIGURE(pool, completed, count);
     check_no_keys(pool);
     CHECK_EQ(weft_pool_pause(pool), 0);
     for (uint64_t i = 1; i <= 100; i++)
-        CHECK_EQ(weft_pool_submit_with(pool, count_task, &counted,
-                                       &(weft_submit_options){.key = i / 2 + 1}),
-                 0);
+        submit_with(pool, count_task, &counted, (weft_submit_options){.key = i / 2 + 1});
     CHECK_EQ(weft_pool_abort(pool), 100);
     check_no_keys(pool);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_relaxed(&counted), count);
-    (void)arg;
+    CHECK_EQ(count_of(&counted), count);
 }
 
 int main(void)

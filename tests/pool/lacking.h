@@ -9,7 +9,6 @@
 
 #include "os/failure.h"
 #include "os/os.h"
-#include "pool/figures.h"
 #include "pool/tasks.h"
 #include "sched/core/processor.h"
 #include "sched/core/scheduler.h"
@@ -31,7 +30,7 @@ static inline weft_pool *begin(weft_pool_options options)
 }
 
 /* A paused pool that has tasks, and whose worker has expired. */
-static inline __attribute__((unused)) weft_pool *begin_paused(weft_pool_options options)
+static inline weft_pool *begin_paused(weft_pool_options options)
 {
     options.expiry = WEFT_US;
     weft_pool *pool = begin(options);
@@ -41,31 +40,25 @@ static inline __attribute__((unused)) weft_pool *begin_paused(weft_pool_options 
 
 /* Resumes the pool without memory for a worker, which it tries to make for some time. After that
  * there is memory again. */
-static inline __attribute__((unused)) void resume_lacking(weft_pool *pool, uint32_t expected)
+static inline void resume_lacking(weft_pool *pool, uint32_t expected)
 {
     AWAIT_FIGURE(pool, workers, 0);
     lack(true);
     CHECK_EQ(weft_pool_resume(pool), 0);
     (void)weft_sleep(2 * WEFT_MS);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), expected);
+    CHECK_EQ(count_of(&ran), expected);
     lack(false);
 }
 
-static inline __attribute__((unused)) int handle_task(void *arg)
-{
-    atomic_u32_add_seq_cst(arg, 1);
-    return 0;
-}
-
-static inline __attribute__((unused)) void on_machines(int processors, void (*function)(void *))
+static inline void on_machines(int processors, void (*function)(void *))
 {
     on_processors(processors, function, NULL);
 }
 
 /* Returns when another worker could run, if there is more than one processor. */
-static inline __attribute__((unused)) void await_idle_processor(void)
+static inline void await_idle_processor(void)
 {
-    while (processor_count() > 1 && atomic_u32_load_relaxed(&weft__sched.idle_count) == 0)
+    while (processor_count() > 1 && count_of(&weft__sched.idle_count) == 0)
         sched_yield();
 }
 

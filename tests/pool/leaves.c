@@ -4,9 +4,9 @@
  */
 #include <weft/weft.h>
 
-#include "figures.h"
 #include "sched/core/handoff.h"
 #include "seeds.h"
+#include "tasks.h"
 
 /* How a task comes to the pool. */
 enum kind { PLAIN, KEYED, COPIED, HANDLE, MEMBER, KINDS };
@@ -49,9 +49,9 @@ static void find_nothing(bool has_context)
     else
         CHECK_PTR(context, mess.at_start);
     CHECK_PTR(weft_local_get(mess.key), NULL);
-    uint32_t left = atomic_u32_load_acquire(&mess.left);
-    CHECK_EQ(atomic_u32_load_acquire(&mess.ended), left);
-    CHECK_EQ(atomic_u32_load_acquire(&mess.cleaned), left);
+    uint32_t left = count_of(&mess.left);
+    CHECK_EQ(count_of(&mess.ended), left);
+    CHECK_EQ(count_of(&mess.cleaned), left);
     CHECK_EQ(weft_sleep(WEFT_US),
              0); /* it is not bound to a context that has ended, and can wait */
     CHECK_EQ(weft__blocking_depth(), 0); /* a weft_blocking_exit of its own would be one too many */
@@ -60,26 +60,22 @@ static void find_nothing(bool has_context)
 
 static void leave_plain(void *arg)
 {
-    (void)arg;
     leave_mess();
 }
 
 static int leave_result(void *arg)
 {
-    (void)arg;
     leave_mess();
     return 0;
 }
 
 static void find_plain(void *arg)
 {
-    (void)arg;
     find_nothing(false);
 }
 
 static int find_result(void *arg)
 {
-    (void)arg;
     find_nothing(true);
     return 0;
 }
@@ -98,7 +94,7 @@ static struct submitted submit_kind(enum kind kind, void (*plain)(void *), int (
     if (kind <= COPIED)
         CHECK_EQ(weft_pool_submit_with(mess.pool, plain, &bytes, &options), 0);
     if (kind == HANDLE)
-        CHECK_EQ(weft_task_start(&submitted.task, mess.pool, result, NULL, NULL), 0);
+        submitted.task = start_task(mess.pool, result, NULL);
     if (kind == MEMBER) {
         CHECK_EQ(weft_pool_group(&submitted.group, mess.pool, NULL), 0);
         CHECK_EQ(weft_group_go(submitted.group, result, NULL), 0);
@@ -118,7 +114,6 @@ static void await_submitted(struct submitted submitted)
 
 static int start_worker(void **state, void *data)
 {
-    (void)state, (void)data;
     if (mess.at_start != NULL)
         CHECK_EQ(weft_context_bind(mess.at_start, NULL), 0);
     CHECK_EQ(weft_local_set(mess.key, &mess.starts), 0); /* ends when this returns */
@@ -126,19 +121,13 @@ static int start_worker(void **state, void *data)
     return 0;
 }
 
-static void ignore_panic(const weft_panic_info *info, void (*function)(void *), void *arg,
-                         void *data)
-{
-    (void)info, (void)function, (void)arg, (void)data;
-}
-
 static void mess_open(bool binds_at_start)
 {
     memset(&mess, 0, sizeof mess);
     CHECK_EQ(weft_local_create(&mess.key, count_task), 0);
-    CHECK_EQ(weft_context_open(&mess.bound, NULL, NULL), 0);
+    mess.bound = new_context();
     if (binds_at_start)
-        CHECK_EQ(weft_context_open(&mess.at_start, NULL, NULL), 0);
+        mess.at_start = new_context();
     mess.pool = pool_open((weft_pool_options){.capacity = 1,
                                               .queue = WEFT_UNLIMITED,
                                               .expiry = WEFT_NEVER,
@@ -149,7 +138,7 @@ static void mess_open(bool binds_at_start)
 static void mess_close(void)
 {
     pool_close(mess.pool);
-    CHECK(atomic_u32_load_relaxed(&mess.starts) >= 1);
+    CHECK(count_of(&mess.starts) >= 1);
     weft_context_close(mess.bound);
     weft_context_close(mess.at_start);
     CHECK_EQ(weft_local_delete(mess.key), 0);
@@ -169,11 +158,10 @@ static void nothing_is_left(void *arg)
             CHECK_EQ(weft_pool_resume(mess.pool), 0);
             await_submitted(second);
             await_submitted(first);
-            CHECK_EQ(atomic_u32_load_acquire(&mess.looked), i + 1);
+            CHECK_EQ(count_of(&mess.looked), i + 1);
         }
         mess_close();
     }
-    (void)arg;
 }
 
 /* A context that has been cancelled, and is gone, before the next task begins. */
@@ -187,10 +175,9 @@ static void a_cancelled_context_is_not_left(void *arg)
         CHECK_EQ(weft_pool_submit(mess.pool, find_plain, NULL), 0);
         CHECK_EQ(weft_pool_resume(mess.pool), 0);
         CHECK_EQ(weft_pool_wait(mess.pool, WEFT_NEVER), 0);
-        CHECK_EQ(atomic_u32_load_acquire(&mess.looked), i + 1);
+        CHECK_EQ(count_of(&mess.looked), i + 1);
     }
     mess_close();
-    (void)arg;
 }
 
 /* What is deferred and kept in fiber-locals has ended when the pool says that all tasks have. */
@@ -199,12 +186,11 @@ static void all_has_ended_with_the_task(void *arg)
     for (int kind = 0; kind < KINDS; kind++) {
         mess_open(false);
         await_submitted(submit_kind((enum kind)kind, leave_plain, leave_result));
-        CHECK_EQ(atomic_u32_load_acquire(&mess.left), 1);
-        CHECK_EQ(atomic_u32_load_acquire(&mess.ended), 1);
-        CHECK_EQ(atomic_u32_load_acquire(&mess.cleaned), 1);
+        CHECK_EQ(count_of(&mess.left), 1);
+        CHECK_EQ(count_of(&mess.ended), 1);
+        CHECK_EQ(count_of(&mess.cleaned), 1);
         mess_close();
     }
-    (void)arg;
 }
 
 int main(void)

@@ -4,21 +4,10 @@
  */
 #include <weft/weft.h>
 
-#include "figures.h"
 #include "os/failure.h"
 #include "os/os.h"
 #include "seeds.h"
-
-static int pass_gate(void *gate)
-{
-    gate_task(gate);
-    return 0;
-}
-
-static int wait_for(void *task)
-{
-    return task_result(task);
-}
+#include "tasks.h"
 
 /* A task that waits for ever is over when its context is; the error of the wait. */
 static int wait_as_long_as_it_may(void *task)
@@ -63,7 +52,6 @@ static void a_chain_of_waits(void *arg)
                 weft_task_release(links[i].task);
             pool_close(pool);
         }
-    (void)arg;
 }
 
 /* Made on the way: by handles, and by groups. */
@@ -97,7 +85,6 @@ static void a_chain_that_is_made_on_the_way(void *arg)
         CHECK_EQ(pool_stats(pool).completed, 2 * CHAIN);
         pool_close(pool);
     }
-    (void)arg;
 }
 
 /* A lock that the one who waits holds: C begins in the place of A, and wants it. */
@@ -125,7 +112,6 @@ static int group_wait_until(weft_group *group, int64_t deadline)
 static int lock_and_wait(void *arg)
 {
     int result = 0;
-    (void)arg;
     weft_mutex_lock(&lock.mutex);
     atomic_u32_store_release(&lock.locked, 1);
     switch (lock.how) {
@@ -133,20 +119,20 @@ static int lock_and_wait(void *arg)
         CHECK_EQ(weft_task_wait(lock.b, &result), 0);
         break;
     case DEADLINE:
-        while (!atomic_u32_load_acquire(&lock.wants)) /* C has A's place, and waits for A */
+        while (!count_of(&lock.wants)) /* C has A's place, and waits for A */
             CHECK_EQ(weft_task_wait_until(lock.b, &result, weft_after(WEFT_MS)), -ETIMEDOUT);
         break;
     case CANCELLED:
         CHECK_EQ(weft_task_wait(lock.b, &result), -ECANCELED);
         break;
     case GROUP_DEADLINE:
-        while (!atomic_u32_load_acquire(&lock.wants))
+        while (!count_of(&lock.wants))
             CHECK_EQ(group_wait_until(lock.group, weft_after(WEFT_MS)), -ETIMEDOUT);
         break;
     default:
         CHECK_EQ(group_wait_until(lock.group, WEFT_NEVER), 0);
     }
-    CHECK_EQ(atomic_u32_load_acquire(&lock.has), 0);
+    CHECK_EQ(count_of(&lock.has), 0);
     weft_mutex_unlock(&lock.mutex);
     return 0;
 }
@@ -157,7 +143,6 @@ static void want_lock(void *arg)
     weft_mutex_lock(&lock.mutex);
     atomic_u32_store_release(&lock.has, 1);
     weft_mutex_unlock(&lock.mutex);
-    (void)arg;
 }
 
 static void who_waits_may_hold_a_lock(void)
@@ -168,12 +153,12 @@ static void who_waits_may_hold_a_lock(void)
         gate_shut(&lock.gate);
         lock.pool = pool_open((weft_pool_options){.capacity = 2, .queue = WEFT_UNLIMITED});
         lock.group = group_over(lock.pool, NULL);
-        lock.b = start_task(lock.pool, pass_gate, &lock.gate);
+        lock.b = start_task(lock.pool, gate_handle, &lock.gate);
         if (how >= GROUP_ENDS) { /* B is of the group */
             gate_open(&lock.gate);
             CHECK_EQ(end_task(lock.b), 0);
             gate_shut(&lock.gate);
-            CHECK_EQ(weft_group_go(lock.group, pass_gate, &lock.gate), 0);
+            CHECK_EQ(weft_group_go(lock.group, gate_handle, &lock.gate), 0);
         }
         await_at_gate(&lock.gate, 1);
         lock.a = start_task(lock.pool, lock_and_wait, NULL);
@@ -208,8 +193,7 @@ static struct {
 
 static int give_up(void *arg)
 {
-    (void)arg;
-    while (atomic_u32_load_acquire(&above.c_gate.gauge.total) == 0)
+    while (count_of(&above.c_gate.gauge.total) == 0)
         CHECK_EQ(weft_task_wait_until(above.b, NULL, weft_after(WEFT_MS)), -ETIMEDOUT);
     atomic_u32_store_release(&above.gave_up, 1);
     gate_task(&above.a_gate);
@@ -223,7 +207,7 @@ static void nothing_begins_above_the_capacity(void)
     gate_shut(&above.b_gate);
     gate_shut(&above.c_gate);
     above.pool = pool_open((weft_pool_options){.capacity = 2, .queue = WEFT_UNLIMITED});
-    above.b = start_task(above.pool, pass_gate, &above.b_gate);
+    above.b = start_task(above.pool, gate_handle, &above.b_gate);
     await_at_gate(&above.b_gate, 1);
     weft_task *a = start_task(above.pool, give_up, NULL);
     CHECK_EQ(weft_pool_submit(above.pool, gate_task, &above.c_gate), 0);
@@ -239,7 +223,7 @@ static void nothing_begins_above_the_capacity(void)
         CHECK_EQ(pool_stats(above.pool).queued, 1);
         CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
     }
-    CHECK_EQ(atomic_u32_load_acquire(&above.d_begun), 0);
+    CHECK_EQ(count_of(&above.d_begun), 0);
     gate_open(&above.a_gate);
     await_count(&above.d_begun, 1); /* in the place of A, while B stands at its gate */
     CHECK_EQ(end_task(a), 0);
@@ -304,12 +288,11 @@ static int compute(void *arg)
 /* What the pool says, meanwhile. */
 static void watch_active(void *arg)
 {
-    while (!atomic_u32_load_acquire(&fib.over)) {
+    while (!count_of(&fib.over)) {
         weft_pool_stats stats = pool_stats(fib.pool);
         CHECK(stats.running - stats.lending <= fib.capacity);
         (void)weft_sleep(10 * WEFT_US);
     }
-    (void)arg;
 }
 
 static void capacity_bounds_the_active(void)
@@ -339,24 +322,18 @@ static struct {
     int64_t turns, before, after;
 } loop;
 
-static int nothing(void *arg)
-{
-    return (int)(intptr_t)arg;
-}
-
 static int turn_around(void *arg)
 {
     for (int64_t i = 0; i < loop.turns; i++) {
         if (i == loop.turns / 10)
             loop.before = weft__os_live(LIVE_MEMORY);
-        CHECK_EQ(end_task(start_task(loop.pool, nothing, (void *)(intptr_t)7)), 7);
+        CHECK_EQ(end_task(start_task(loop.pool, return_error, (void *)(intptr_t)7)), 7);
         weft_pool_stats stats = pool_stats(loop.pool);
         CHECK_EQ(stats.queued + stats.starting, 0);
         CHECK_EQ(stats.lending, 0);
         CHECK_EQ(stats.running, 1); /* what was waited for has left */
     }
     loop.after = weft__os_live(LIVE_MEMORY);
-    (void)arg;
     return 0;
 }
 
@@ -394,16 +371,15 @@ static void what_was_waited_for_has_left(void *arg)
     int64_t turns = test_scale(1000);
     for (int64_t i = 0; i < turns; i++) {
         CHECK_EQ(end_task(start_task(pool, set_local, &ended)), 0);
-        CHECK_EQ(atomic_u32_load_acquire(&ended), 2 * i + 1);
+        CHECK_EQ(count_of(&ended), 2 * i + 1);
         CHECK_EQ(weft_group_go(group, set_local, &ended), 0);
         CHECK_EQ(group_wait_until(group, WEFT_NEVER), 0);
-        CHECK_EQ(atomic_u32_load_acquire(&ended), 2 * i + 2);
+        CHECK_EQ(count_of(&ended), 2 * i + 2);
         CHECK_EQ(pool_stats(pool).running, 0);
     }
     CHECK_EQ(weft_group_close(group), 0);
     pool_close(pool);
     CHECK_EQ(weft_local_delete(key), 0);
-    (void)arg;
 }
 
 /* WEFT_NOW never waits, and runs nothing. */
@@ -418,7 +394,6 @@ static struct {
 static int count_run(void *arg)
 {
     count_task(&now.ran);
-    (void)arg;
     return 0;
 }
 
@@ -433,12 +408,10 @@ static int look_now(void *arg)
         CHECK_EQ(group_wait_until(group, WEFT_NOW), -ETIMEDOUT);
     }
     CHECK_EQ(result, 77);
-    CHECK_EQ(atomic_u32_load_acquire(&now.ran),
-             0); /* this task has the only place, and lent it to none */
+    CHECK_EQ(count_of(&now.ran), 0); /* this task has the only place, and lent it to none */
     CHECK_EQ(weft_task_ended(task), 0);
     CHECK_EQ(end_task(task), 0);
     CHECK_EQ(weft_group_close(group), 0);
-    (void)arg;
     return 0;
 }
 
@@ -447,9 +420,8 @@ static void a_look_does_not_wait(void *arg)
     atomic_u32_store_relaxed(&now.ran, 0);
     now.pool = pool_open((weft_pool_options){.capacity = 1});
     CHECK_EQ(end_task(start_task(now.pool, look_now, NULL)), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&now.ran), 2);
+    CHECK_EQ(count_of(&now.ran), 2);
     pool_close(now.pool);
-    (void)arg;
 }
 
 /* Cancelling the one who waits ends its wait: of a task that runs, and of one that cannot begin. */
@@ -466,7 +438,7 @@ static void cancelled_during_the_wait(void)
         if (!begun)
             CHECK_EQ(weft_pool_submit_with(pool, gate_task, &gate, &keyed), 0);
         weft_task *awaited;
-        CHECK_EQ(weft_task_start(&awaited, pool, pass_gate, &gate, &keyed), 0);
+        CHECK_EQ(weft_task_start(&awaited, pool, gate_handle, &gate, &keyed), 0);
         await_at_gate(&gate, begun ? 1 : 2);
         if (!begun)
             CHECK_EQ(weft_pool_tune(pool, 3), 0);
@@ -510,10 +482,8 @@ static void expect(uint32_t place, int entry)
 static void start_others(int count)
 {
     for (int i = 0; i < count; i++) /* some that are before all normal ones */
-        CHECK_EQ(weft_pool_submit_with(
-                     order.pool, note_other, (void *)(intptr_t)(OTHERS + i),
-                     &(weft_submit_options){.priority = i % 2 ? WEFT_HIGH : WEFT_NORMAL}),
-                 0);
+        submit_with(order.pool, note_other, (void *)(intptr_t)(OTHERS + i),
+                    (weft_submit_options){.priority = i % 2 ? WEFT_HIGH : WEFT_NORMAL});
 }
 
 static int wait_one_by_one(void *arg)
@@ -526,7 +496,6 @@ static int wait_one_by_one(void *arg)
         CHECK_EQ(end_task(tasks[i]), 0);
         (void)note((void *)(intptr_t)(WAITED + i));
     }
-    (void)arg;
     return 0;
 }
 
@@ -538,7 +507,6 @@ static int wait_for_group(void *arg)
         CHECK_EQ(weft_group_go(group, note, (void *)(intptr_t)i), 0);
     CHECK_EQ(weft_group_close(group), 0);
     (void)note((void *)(intptr_t)WAITED);
-    (void)arg;
     return 0;
 }
 
@@ -548,15 +516,13 @@ static int wait_for_key(void *arg)
     weft_task *tasks[4];
     start_others(20);
     for (int i = 0; i < 4; i++)
-        CHECK_EQ(weft_task_start(&tasks[i], order.pool, note, (void *)(intptr_t)i,
-                                 &(weft_submit_options){.key = 9, .priority = WEFT_LOW}),
-                 0);
+        tasks[i] = start_task_with(order.pool, note, (void *)(intptr_t)i,
+                                   (weft_submit_options){.key = 9, .priority = WEFT_LOW});
     CHECK_EQ(end_task(tasks[2]), 0);
     (void)note((void *)(intptr_t)WAITED);
     for (int i = 0; i < 4; i++)
         if (i != 2)
             CHECK_EQ(end_task(tasks[i]), 0);
-    (void)arg;
     return 0;
 }
 
@@ -575,13 +541,12 @@ static void the_place_is_for_what_is_waited_for(void *arg)
         expect((uint32_t)(2 * i), 19 - i);
         expect((uint32_t)(2 * i + 1), WAITED + 19 - i);
     }
-    CHECK_EQ(atomic_u32_load_relaxed(&order.journal.length), 60);
+    CHECK_EQ(count_of(&order.journal.length), 60);
     play_order(wait_for_group);
     for (int i = 0; i < 20; i++)
         expect((uint32_t)i, i);
     expect(20, WAITED);
-    CHECK_EQ(atomic_u32_load_relaxed(&order.journal.length), 41);
-    (void)arg;
+    CHECK_EQ(count_of(&order.journal.length), 41);
 }
 
 static void what_its_key_runs_before_it_goes_first_too(void *arg)
@@ -590,8 +555,7 @@ static void what_its_key_runs_before_it_goes_first_too(void *arg)
     for (int i = 0; i < 3; i++)
         expect((uint32_t)i, i);
     expect(3, WAITED);
-    CHECK_EQ(atomic_u32_load_relaxed(&order.journal.length), 25);
-    (void)arg;
+    CHECK_EQ(count_of(&order.journal.length), 25);
 }
 
 /* Several wait for one, which has begun: each lends, and each has its place back. */
@@ -603,17 +567,14 @@ static void several_wait_for_one(void)
     gate_shut(&crowd);
     weft_pool *pool =
         pool_open((weft_pool_options){.capacity = WAITERS + 1, .queue = WEFT_UNLIMITED});
-    weft_task *awaited = start_task(pool, pass_gate, &gate), *waiters[WAITERS];
+    weft_task *awaited = start_task(pool, gate_handle, &gate), *waiters[WAITERS];
     await_at_gate(&gate, 1);
     for (int i = 0; i < WAITERS; i++)
         waiters[i] = start_task(pool, wait_for, awaited);
     AWAIT_FIGURE(pool, lending, WAITERS);
-    for (int i = 0; i < 2 * WAITERS; i++)
-        CHECK_EQ(weft_pool_submit(pool, gate_task, &crowd), 0);
+    submit_many(pool, gate_task, &crowd, 2 * WAITERS);
     await_at_gate(&crowd, WAITERS); /* in their places */
-    weft_pool_stats stats = pool_stats(pool);
-    CHECK_EQ(stats.running, 2 * WAITERS + 1);
-    CHECK_EQ(stats.queued, WAITERS);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(running, 2 * WAITERS + 1), FIGURE(queued, WAITERS));
     gate_open(&gate);
     CHECK_EQ(task_result(awaited), 0);
     CHECK_EQ(pool_stats(pool).lending, 0); /* whether or not they have gone on */
@@ -633,7 +594,7 @@ static int go_at_the_limit(void *arg)
     weft_pool *pool = arg;
     weft_group *group = group_over(pool, &(weft_group_options){.limit = 1});
     for (int i = 0; i < 20; i++)
-        CHECK_EQ(weft_group_go(group, nothing, NULL), 0);
+        CHECK_EQ(weft_group_go(group, return_error, NULL), 0);
     return weft_group_close(group);
 }
 
@@ -642,7 +603,6 @@ static void who_waits_at_a_groups_limit_lends(void *arg)
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
     CHECK_EQ(end_task(start_task(pool, go_at_the_limit, pool)), 0);
     pool_close(pool);
-    (void)arg;
 }
 
 /* None waits for itself. */
@@ -681,7 +641,6 @@ static int open_inner(void *arg)
 {
     weft_group *inner = group_over(rings.pool, NULL);
     CHECK_EQ(weft_group_go(inner, wait_for_outer, inner), 0);
-    (void)arg;
     return weft_group_close(inner);
 }
 
@@ -697,7 +656,6 @@ static void none_waits_for_itself(void *arg)
     CHECK_EQ(weft_group_go(group, wait_for_own_group, group), 0);
     CHECK_EQ(weft_group_close(group), 0);
     pool_close(pool);
-    (void)arg;
 }
 
 static void none_waits_for_an_outer_group(void *arg)
@@ -707,7 +665,6 @@ static void none_waits_for_an_outer_group(void *arg)
     CHECK_EQ(weft_group_go(rings.outer, open_inner, NULL), 0);
     CHECK_EQ(weft_group_close(rings.outer), 0);
     pool_close(rings.pool);
-    (void)arg;
 }
 
 int main(void)

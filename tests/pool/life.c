@@ -22,16 +22,15 @@ static void count_slowly(void *arg)
     count_task(arg);
 }
 
-static void check_close(void *arg)
+static void close_waits_for_all(void *arg)
 {
-    (void)arg;
     for (int64_t queue = 0; queue < 200; queue += 64) {
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 5, .queue = queue});
         atomic_u32_store_relaxed(&ran, 0);
         for (int i = 0; i < 100; i++)
             CHECK_EQ(weft_pool_submit(pool, i % 3 == 0 ? count_slowly : count_task, &ran), 0);
         pool_close(pool);
-        CHECK_EQ(atomic_u32_load_acquire(&ran), 100);
+        CHECK_EQ(count_of(&ran), 100);
     }
     pool_close(pool_open((weft_pool_options){.capacity = 1})); /* never used */
     pool_close(pool_open((weft_pool_options){.capacity = 8, .prestart = 8}));
@@ -39,18 +38,11 @@ static void check_close(void *arg)
     pool_close(pool_open(weft_pool_scalable(2, 8, WEFT_MS)));
 }
 
-static void close_waits_for_all(void)
-{
-    everywhere(check_close);
-}
-
-static void check_close_until(void *arg)
+static void close_has_a_deadline(void *arg)
 {
     static struct gate gate;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
-    (void)arg;
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 2);
+    gate_shut_and_fill(&gate, pool, 2);
     atomic_u32_store_relaxed(&ran, 0);
     submit_counts(pool, &ran, 5);
     CHECK_EQ(weft_pool_close_until(pool, WEFT_NOW), -ETIMEDOUT);
@@ -64,24 +56,17 @@ static void check_close_until(void *arg)
     CHECK_EQ(pool_stats(pool).running, 2);
     gate_open(&gate);
     CHECK_EQ(weft_pool_close_until(pool, weft_after(LONG)), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 5);
-}
-
-static void close_has_a_deadline(void)
-{
-    everywhere(check_close_until);
+    CHECK_EQ(count_of(&ran), 5);
 }
 
 static void close_nearly(void *arg)
 {
     int *result = arg;
-    weft_context *context;
     static struct gate gate;
-    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    weft_context *context = new_context();
     weft_context_cancel(context);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 2);
+    gate_shut_and_fill(&gate, pool, 2);
     CHECK_EQ(weft_context_bind(context, NULL), 0);
     *result = weft_pool_stop(pool, WEFT_NEVER);
     CHECK_EQ(weft_pool_close_until(pool, weft_after(WEFT_MS)), -ETIMEDOUT); /* is not ended by it */
@@ -102,9 +87,8 @@ static void a_context_ends_stop_but_not_close(void)
 
 /* Stop and reopen. */
 
-static void check_reopen(void *arg)
+static void a_stopped_pool_may_be_opened_again(void *arg)
 {
-    (void)arg;
     static const weft_pool_options all[] = {
         {.capacity = 3, .queue = 10},
         {.capacity = 3, .queue = 10, .prestart = 3},
@@ -117,25 +101,16 @@ static void check_reopen(void *arg)
             atomic_u32_store_relaxed(&ran, 0);
             submit_counts(pool, &ran, 50);
             CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-            CHECK_EQ(atomic_u32_load_acquire(&ran), 50);
+            CHECK_EQ(count_of(&ran), 50);
             CHECK_EQ(weft_pool_stop(pool, WEFT_NOW), 0); /* it is stopped */
             CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ESHUTDOWN);
-            weft_pool_stats stats = pool_stats(pool);
-            CHECK_EQ(stats.completed, round * 50);
-            CHECK_EQ(stats.rejected, round);
-            CHECK_EQ(stats.workers, 0);
-            CHECK_EQ(stats.idle, 0);
-            CHECK_EQ(stats.running, 0);
-            CHECK_EQ(stats.queued, 0);
+            CHECK_FIGURES(pool_stats(pool), FIGURE(completed, round * 50), FIGURE(rejected, round),
+                          FIGURE(workers, 0), FIGURE(idle, 0), FIGURE(running, 0),
+                          FIGURE(queued, 0));
             CHECK_EQ(weft_pool_reopen(pool), 0);
         }
         pool_close(pool);
     }
-}
-
-static void a_stopped_pool_may_be_opened_again(void)
-{
-    everywhere(check_reopen);
 }
 
 enum { BLOCKED = 6 };
@@ -144,32 +119,28 @@ enum { BLOCKED = 6 };
 static void turn_away(bool close)
 {
     static struct gate gate;
-    struct submitter_body own[BLOCKED];
-    struct body bodies[BLOCKED];
+    struct submission own[BLOCKED];
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     atomic_u32_store_relaxed(&ran, 0);
     for (int i = 0; i < BLOCKED; i++) {
-        own[i] = (struct submitter_body){.pool = pool,
-                                         .function = count_task,
-                                         .arg = &ran,
-                                         .deadline = i % 3 == 0 ? weft_after(LONG) : WEFT_NEVER};
-        bodies[i] = (struct body){.function = submitter_main, .arg = &own[i], .thread = i % 2 == 0};
-        body_start(&bodies[i]);
+        submission_start_with(
+            &own[i],
+            (struct submission){.pool = pool,
+                                .function = count_task,
+                                .arg = &ran,
+                                .deadline = i % 3 == 0 ? weft_after(LONG) : WEFT_NEVER},
+            i % 2 == 0);
     }
-    await_blocked(pool, BLOCKED);
+    AWAIT_FIGURE(pool, blocked, BLOCKED);
     CHECK_EQ(close ? weft_pool_close_until(pool, WEFT_NOW) : weft_pool_stop(pool, WEFT_NOW),
              -ETIMEDOUT);
-    for (int i = 0; i < BLOCKED; i++) {
-        body_join(&bodies[i]);
-        CHECK_EQ(own[i].result, -ESHUTDOWN);
-    }
-    CHECK_EQ(pool_stats(pool).blocked, 0);
-    CHECK_EQ(pool_stats(pool).running, 1);
+    for (int i = 0; i < BLOCKED; i++)
+        CHECK_EQ(submission_end(&own[i]), -ESHUTDOWN);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(blocked, 0), FIGURE(running, 1));
     gate_open(&gate);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(count_of(&ran), 0);
 }
 
 static void who_waits_is_turned_away_by_the_end(void)
@@ -206,11 +177,10 @@ static void who_gives_up_does_not_miss_the_end(void)
 {
     static struct gate gate;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
-    struct submitter_body own = {
+    gate_shut_and_fill(&gate, pool, 1);
+    struct submission own = {
         .pool = pool, .function = count_task, .arg = &ran, .deadline = weft_after(LONG)};
-    struct body body = {.function = submitter_main, .arg = &own, .thread = true};
+    struct body body = {.function = submission_main, .arg = &own, .thread = true};
     struct closer closer = {.pool = pool};
     struct body closing = {.function = close_all, .arg = &closer, .thread = true};
     body_start(&body);
@@ -248,7 +218,7 @@ static void race_task(void *arg)
 {
     if (arg != NULL)
         weft_yield();
-    if (atomic_u32_load_acquire(&race.stopped))
+    if (count_of(&race.stopped))
         atomic_u32_add_seq_cst(&race.late, 1);
     atomic_u32_add_seq_cst(&race.ran, 1);
 }
@@ -256,8 +226,7 @@ static void race_task(void *arg)
 static void race_submit(void *arg)
 {
     static char yields;
-    (void)arg;
-    while (!atomic_u32_load_acquire(&race.go))
+    while (!count_of(&race.go))
         weft_yield();
     for (int64_t i = 0;; i++) {
         int error = weft_pool_submit(race.pool, race_task, i % 7 == 0 ? &yields : NULL);
@@ -272,7 +241,6 @@ static void race_submit(void *arg)
 static void race_with_the_end(void *arg)
 {
     int64_t rounds = test_scale(150);
-    (void)arg;
     for (int64_t round = 0; round < rounds; round++) {
         struct body bodies[RACERS];
         memset(&race, 0, sizeof race);
@@ -286,12 +254,12 @@ static void race_with_the_end(void *arg)
         await_at_least(&race.ran, (uint32_t)(round % 50));
         CHECK_EQ(weft_pool_stop(race.pool, WEFT_NEVER), 0);
         atomic_u32_store_release(&race.stopped, 1);
-        uint32_t at_the_end = atomic_u32_load_acquire(&race.ran);
+        uint32_t at_the_end = count_of(&race.ran);
         for (int i = 0; i < RACERS; i++)
             body_join(&bodies[i]);
-        CHECK_EQ(atomic_u32_load_acquire(&race.admitted), at_the_end); /* none was lost */
-        CHECK_EQ(atomic_u32_load_acquire(&race.ran), at_the_end);      /* none came later */
-        CHECK_EQ(atomic_u32_load_acquire(&race.late), 0);
+        CHECK_EQ(count_of(&race.admitted), at_the_end); /* none was lost */
+        CHECK_EQ(count_of(&race.ran), at_the_end);      /* none came later */
+        CHECK_EQ(count_of(&race.late), 0);
         pool_close(race.pool);
     }
 }
@@ -329,9 +297,8 @@ static void ancestor(void *arg)
     generation(arg);
 }
 
-static void check_family(void *arg)
+static void tasks_may_submit_to_the_end(void *arg)
 {
-    (void)arg;
     for (int64_t capacity = 1; capacity <= 3; capacity++)
         for (int64_t queue = 0; queue <= 10; queue += 10) {
             family.pool = pool_open((weft_pool_options){.capacity = capacity, .queue = queue});
@@ -342,13 +309,8 @@ static void check_family(void *arg)
             CHECK_EQ(weft_pool_close_until(family.pool, WEFT_NOW), -ETIMEDOUT);
             gate_open(&family.gate);
             pool_close(family.pool);
-            CHECK_EQ(atomic_u32_load_acquire(&family.ran), 104);
+            CHECK_EQ(count_of(&family.ran), 104);
         }
-}
-
-static void tasks_may_submit_to_the_end(void)
-{
-    everywhere(check_family);
 }
 
 static void end_from_inside(void *arg)
@@ -376,7 +338,7 @@ static void close_from_its_own_task_is_refused(void)
     submit_counts(other, &ran, 5);
     CHECK_EQ(weft_pool_submit(pool, close_other, other), 0); /* another's is fine */
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 7);
+    CHECK_EQ(count_of(&ran), 7);
 }
 
 /* Nothing is left. */
@@ -425,7 +387,7 @@ static void live(int64_t number)
                  0);
     }
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&workers_now), 0);
+    CHECK_EQ(count_of(&workers_now), 0);
 }
 
 static void nothing_is_left_after_close(void)
@@ -454,7 +416,6 @@ static atomic_ptr found;
 static void find_default(void *arg)
 {
     void *none = NULL;
-    (void)arg;
     weft_pool *pool = weft_pool_default();
     CHECK(pool != NULL);
     CHECK(atomic_ptr_cas_acq_rel(&found, &none, pool) || none == pool); /* the same for all */
@@ -482,14 +443,14 @@ static void the_default_pool_is_there(void)
 
 int main(void)
 {
-    RUN_BOTH(close_waits_for_all);
-    RUN_BOTH(close_has_a_deadline);
+    RUN_EVERYWHERE(close_waits_for_all);
+    RUN_EVERYWHERE(close_has_a_deadline);
     RUN_BOTH(a_context_ends_stop_but_not_close);
-    RUN_BOTH(a_stopped_pool_may_be_opened_again);
+    RUN_EVERYWHERE(a_stopped_pool_may_be_opened_again);
     RUN_BOTH(who_waits_is_turned_away_by_the_end);
     RUN_BOTH(who_gives_up_does_not_miss_the_end);
     RUN_BOTH(a_submit_is_before_the_end_or_fails);
-    RUN_BOTH(tasks_may_submit_to_the_end);
+    RUN_EVERYWHERE(tasks_may_submit_to_the_end);
     RUN_BOTH(close_from_its_own_task_is_refused);
     RUN_PLAIN(nothing_is_left_after_close, "stops or configures the runtime");
     RUN_PLAIN(the_default_pool_is_there, "stops or configures the runtime");

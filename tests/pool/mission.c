@@ -3,9 +3,9 @@
  */
 #include <weft/weft.h>
 
-#include "figures.h"
 #include "seeds.h"
 #include "sync/lines.h"
+#include "tasks.h"
 
 /* A worker pool with a checked capacity. */
 
@@ -31,19 +31,15 @@ static void schedule_waits_or_says_so(void)
 {
     for (int thread = 0; thread < 2; thread++) {
         struct gate gate;
-        gate_shut(&gate);
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
-        gate_fill(&gate, pool, 2);
+        gate_shut_and_fill(&gate, pool, 2);
         CHECK_EQ(weft_pool_try_submit(pool, gate_task, &gate), -EAGAIN);
         CHECK_EQ(weft_pool_submit_until(pool, gate_task, &gate, weft_after(WEFT_MS)), -ETIMEDOUT);
-        struct submitter_body submitter = {
-            .pool = pool, .function = gate_task, .arg = &gate, .deadline = WEFT_NEVER, .result = 1};
-        struct body body = {.function = submitter_main, .arg = &submitter, .thread = thread};
-        body_start(&body);
-        await_blocked(pool, 1);
+        struct submission submitter;
+        submission_start(&submitter, pool, gate_task, &gate, thread);
+        AWAIT_FIGURE(pool, blocked, 1);
         gate_open(&gate);
-        body_join(&body);
-        CHECK_EQ(submitter.result, 0);
+        CHECK_EQ(submission_end(&submitter), 0);
         pool_close(pool);
         CHECK_EQ(gauge_total(&gate.gauge), 3);
         CHECK_EQ(gauge_most(&gate.gauge), 2);
@@ -55,17 +51,13 @@ static void after_free_there_is_an_error(void)
 {
     for (int thread = 0; thread < 2; thread++) {
         struct gate gate;
-        gate_shut(&gate);
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
-        gate_fill(&gate, pool, 1);
-        struct submitter_body submitter = {
-            .pool = pool, .function = gate_task, .arg = &gate, .deadline = WEFT_NEVER, .result = 1};
-        struct body body = {.function = submitter_main, .arg = &submitter, .thread = thread};
-        body_start(&body);
-        await_blocked(pool, 1);
+        gate_shut_and_fill(&gate, pool, 1);
+        struct submission submitter;
+        submission_start(&submitter, pool, gate_task, &gate, thread);
+        AWAIT_FIGURE(pool, blocked, 1);
         CHECK_EQ(weft_pool_stop(pool, WEFT_NOW), -ETIMEDOUT); /* one still runs */
-        body_join(&body);                                     /* does not wait for that one */
-        CHECK_EQ(submitter.result, -ESHUTDOWN);
+        CHECK_EQ(submission_end(&submitter), -ESHUTDOWN);     /* does not wait for that one */
         CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), -ESHUTDOWN);
         gate_open(&gate);
         pool_close(pool); /* waits for the workers */
@@ -79,46 +71,32 @@ static void overload_is_an_error(void)
 {
     enum { MOST = 3 };
     struct gate gate;
-    gate_shut(&gate);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .max_blocked = MOST});
-    gate_fill(&gate, pool, 1);
-    struct submitter_body submitters[MOST];
-    struct body bodies[MOST];
-    for (int i = 0; i < MOST; i++) {
-        submitters[i] = (struct submitter_body){
-            .pool = pool, .function = gate_task, .arg = &gate, .deadline = WEFT_NEVER};
-        bodies[i] =
-            (struct body){.function = submitter_main, .arg = &submitters[i], .thread = i == 0};
-        body_start(&bodies[i]);
-    }
-    await_blocked(pool, MOST);
+    gate_shut_and_fill(&gate, pool, 1);
+    struct submission submitters[MOST];
+    for (int i = 0; i < MOST; i++)
+        submission_start(&submitters[i], pool, gate_task, &gate, i == 0);
+    AWAIT_FIGURE(pool, blocked, MOST);
     CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), -EAGAIN); /* so many wait already */
     CHECK_EQ(pool_stats(pool).rejected, 1);
     gate_open(&gate);
-    for (int i = 0; i < MOST; i++) {
-        body_join(&bodies[i]);
-        CHECK_EQ(submitters[i].result, 0);
-    }
+    for (int i = 0; i < MOST; i++)
+        CHECK_EQ(submission_end(&submitters[i]), 0);
     pool_close(pool);
 }
 
 static void running_free_waiting_and_capacity(void *arg)
 {
     struct gate gate;
-    gate_shut(&gate);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 5, .expiry = WEFT_NEVER});
-    gate_fill(&gate, pool, 3);
-    weft_pool_stats stats = pool_stats(pool);
-    CHECK_EQ(stats.capacity, 5);
-    CHECK_EQ(stats.running, 3);
-    CHECK_EQ(stats.blocked, 0);
-    CHECK_EQ(stats.queued, 0);
+    gate_shut_and_fill(&gate, pool, 3);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(capacity, 5), FIGURE(running, 3), FIGURE(blocked, 0),
+                  FIGURE(queued, 0));
     gate_open(&gate);
     AWAIT_FIGURE(pool, completed, 3);
     AWAIT_FIGURE(pool, running, 0); /* an idle worker does not run */
     CHECK(pool_stats(pool).workers >= 3);
     pool_close(pool);
-    (void)arg;
 }
 
 static struct gate crowd;
@@ -128,11 +106,10 @@ static struct gauge single;
 static void run_alone(void *arg)
 {
     gauge_enter(&single);
-    CHECK_EQ(atomic_u32_load_acquire(&crowd.gauge.now), 0);
+    CHECK_EQ(count_of(&crowd.gauge.now), 0);
     weft_yield();
     CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
     gauge_leave(&single);
-    (void)arg;
 }
 
 static void tuned_up_and_down(void *arg)
@@ -140,14 +117,12 @@ static void tuned_up_and_down(void *arg)
     gate_shut(&crowd);
     memset(&single, 0, sizeof single);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 100});
-    for (int i = 0; i < 10; i++)
-        CHECK_EQ(weft_pool_submit(pool, gate_task, &crowd), 0);
+    submit_many(pool, gate_task, &crowd, 10);
     await_at_gate(&crowd, 2);
     CHECK_EQ(weft_pool_tune(pool, 10), 0); /* those who wait go on at once */
     await_at_gate(&crowd, 10);
     CHECK_EQ(weft_pool_tune(pool, 1), 0);
-    for (int i = 0; i < 20; i++)
-        CHECK_EQ(weft_pool_submit(pool, run_alone, NULL), 0);
+    submit_many(pool, run_alone, NULL, 20);
     weft_pool_stats stats = pool_stats(pool);
     CHECK_EQ(stats.running, 10); /* what runs, runs on */
     CHECK_EQ(stats.queued, 20);
@@ -155,24 +130,21 @@ static void tuned_up_and_down(void *arg)
     AWAIT_FIGURE(pool, completed, 30);
     struct gate second;
     gate_shut(&second);
-    for (int i = 0; i < 5; i++)
-        CHECK_EQ(weft_pool_submit(pool, gate_task, &second), 0);
+    submit_many(pool, gate_task, &second, 5);
     await_at_gate(&second, 1);
     CHECK_EQ(pool_stats(pool).running, 1); /* though ten workers are idle */
     gate_open(&second);
     pool_close(pool);
     CHECK_EQ(gauge_most(&single), 1);
     CHECK_EQ(gauge_most(&second.gauge), 1);
-    (void)arg;
 }
 
 static void release_with_a_deadline_and_reboot(void *arg)
 {
     struct gate gate;
-    gate_shut(&gate);
     atomic_u32 ran = {0};
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .prestart = 2});
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     int64_t deadline = weft_after(WEFT_MS);
     CHECK_EQ(weft_pool_stop(pool, deadline), -ETIMEDOUT);
     CHECK(weft_now() >= deadline);
@@ -185,8 +157,7 @@ static void release_with_a_deadline_and_reboot(void *arg)
     CHECK_EQ(weft_pool_reopen(pool), -EBUSY);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     CHECK_EQ(weft_pool_close_until(pool, weft_after(LONG)), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&ran), 1);
-    (void)arg;
+    CHECK_EQ(count_of(&ran), 1);
 }
 
 struct stopper {
@@ -211,7 +182,7 @@ static void release_with_a_context(void)
         struct gate gate;
         gate_shut(&gate);
         struct stopper stopper = {.pool = pool_open((weft_pool_options){.capacity = 1})};
-        CHECK_EQ(weft_context_open(&stopper.context, NULL, NULL), 0);
+        stopper.context = new_context();
         gate_fill(&gate, stopper.pool, 1);
         struct body body = {.function = stop_in_context, .arg = &stopper, .thread = thread};
         body_start(&body);
@@ -231,10 +202,8 @@ static void a_default_pool_is_ready(void *arg)
     weft_pool *pool = weft_pool_default();
     CHECK(pool != NULL);
     CHECK_PTR(weft_pool_default(), pool);
-    for (int i = 0; i < 100; i++)
-        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    submit_counts(pool, &ran, 100);
     await_count(&ran, 100);
-    (void)arg;
 }
 
 /* Unlimited, with tasks that sleep: all at once. */
@@ -244,13 +213,11 @@ static void unlimited(void *arg)
     gate_shut(&gate);
     uint32_t count = (uint32_t)test_scale(2000);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = WEFT_UNLIMITED});
-    for (uint32_t i = 0; i < count; i++)
-        CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
+    submit_many(pool, gate_task, &gate, count);
     await_at_gate(&gate, count);
     CHECK_EQ(gauge_most(&gate.gauge), count);
     gate_open(&gate);
     pool_close(pool);
-    (void)arg;
 }
 
 /* A pool with a function: tasks are arguments. */
@@ -278,14 +245,13 @@ static void tasks_are_arguments(void *arg)
     CHECK_EQ(weft_pool_submit_batch(pool, NULL, args, 10, WEFT_NEVER), 10);
     pool_close(pool);
     for (int i = 0; i < 10; i++)
-        CHECK_EQ(atomic_u32_load_relaxed(&counters[i]), 4);
+        CHECK_EQ(count_of(&counters[i]), 4);
     pool = pool_open((weft_pool_options){.capacity = 4});
     CHECK_EQ(weft_pool_invoke(pool, args), -EINVAL); /* it has no function */
     CHECK_EQ(weft_pool_invoke_until(pool, args, WEFT_NEVER), -EINVAL);
     CHECK_EQ(weft_pool_try_invoke(pool, args), -EINVAL);
     CHECK_EQ(weft_pool_submit(pool, NULL, args), -EINVAL); /* and no worker dies of it */
     pool_close(pool);
-    (void)arg;
 }
 
 /* Several pools: the same work, shared out. */
@@ -301,14 +267,12 @@ static void several_pools(void *arg)
             CHECK_EQ(weft_pool_submit(weft_pools_pick(pools), count_task, &ran), 0);
         weft_pool_stats stats;
         CHECK_EQ(weft_pools_stats(pools, &stats), 0);
-        CHECK_EQ(stats.submitted, 1000);
-        CHECK_EQ(stats.capacity, 100);
+        CHECK_FIGURES(stats, FIGURE(submitted, 1000), FIGURE(capacity, 100));
         for (int i = 0; strategies[s] == WEFT_ROUND_ROBIN && i < 10; i++)
             CHECK_EQ(pool_stats(weft_pools_get(pools, i)).submitted, 100);
         CHECK_EQ(weft_pools_close(pools), 0);
-        CHECK_EQ(atomic_u32_load_relaxed(&ran), 1000);
+        CHECK_EQ(count_of(&ran), 1000);
     }
-    (void)arg;
 }
 
 /* A queue in front of a fixed number of consumers. */
@@ -329,25 +293,20 @@ static void a_fixed_pool_that_drops(void *arg)
     for (int i = 0; i < 2; i++) {
         struct gate gate;
         atomic_u32 ran = {0};
-        gate_shut(&gate);
         memset(&dropped, 0, sizeof dropped);
         weft_pool_options options = weft_pool_fixed(WORKERS);
         options.when_full = policies[i];
         options.on_drop = note_dropped;
         options.data = &dropped;
         weft_pool *pool = pool_open(options);
-        gate_fill(&gate, pool, WORKERS);
-        for (int k = 0; k < 10; k++) /* nobody waits, and nobody gets an error */
-            CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
-        weft_pool_stats stats = pool_stats(pool);
-        CHECK_EQ(stats.queued, WORKERS);
-        CHECK_EQ(stats.dropped, 10 - WORKERS);
-        CHECK_EQ(atomic_u32_load_relaxed(&dropped.length), 10 - WORKERS);
+        gate_shut_and_fill(&gate, pool, WORKERS);
+        submit_counts(pool, &ran, 10); /* nobody waits, and nobody gets an error */
+        CHECK_FIGURES(pool_stats(pool), FIGURE(queued, WORKERS), FIGURE(dropped, 10 - WORKERS));
+        CHECK_EQ(count_of(&dropped.length), 10 - WORKERS);
         gate_open(&gate);
         pool_close(pool); /* what was admitted is drained */
-        CHECK_EQ(atomic_u32_load_relaxed(&ran), WORKERS);
+        CHECK_EQ(count_of(&ran), WORKERS);
     }
-    (void)arg;
 }
 
 /* A long queue: in order, by one consumer, and all of it before the end. */
@@ -367,10 +326,9 @@ static void a_job_queue_is_drained_in_order(void *arg)
     for (uintptr_t i = 0; i < JOBS; i++)
         CHECK_EQ(weft_pool_try_submit(pool, note, (void *)i), 0); /* a queue without a bound */
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_relaxed(&journal.length), JOBS);
+    CHECK_EQ(count_of(&journal.length), JOBS);
     for (int i = 0; i < JOBS; i++)
         CHECK_EQ(journal.entries[i], i);
-    (void)arg;
 }
 
 /* Tasks that compute, without ever waiting; on two processors. */
@@ -380,9 +338,8 @@ static atomic_u32 spun, go_on;
 static void spin(void *arg)
 {
     atomic_u32_add_seq_cst(&spun, 1);
-    while (!atomic_u32_load_acquire(&go_on))
+    while (!count_of(&go_on))
         cpu_relax();
-    (void)arg;
 }
 
 static void compute_alone(void *arg)
@@ -391,7 +348,6 @@ static void compute_alone(void *arg)
     for (int i = 0; i < 1000; i++)
         cpu_relax();
     gauge_leave(&single);
-    (void)arg;
 }
 
 static void tuned_down_while_all_compute(void *arg)
@@ -401,17 +357,14 @@ static void tuned_down_while_all_compute(void *arg)
     atomic_u32_store_release(&spun, 0);
     atomic_u32_store_release(&go_on, 0);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = WEFT_UNLIMITED});
-    for (int i = 0; i < 2; i++)
-        CHECK_EQ(weft_pool_submit(pool, spin, NULL), 0);
+    submit_many(pool, spin, NULL, 2);
     await_count(&spun, 2);
-    for (int64_t i = 0; i < count; i++)
-        CHECK_EQ(weft_pool_submit(pool, compute_alone, NULL), 0);
+    submit_many(pool, compute_alone, NULL, count);
     CHECK_EQ(weft_pool_tune(pool, 1), 0);
     atomic_u32_store_release(&go_on, 1);
     pool_close(pool);
     CHECK_EQ(gauge_total(&single), count);
     CHECK_EQ(gauge_most(&single), 1);
-    (void)arg;
 }
 
 /* The one that waits longest is dropped, also behind a consumer that computes. */
@@ -434,10 +387,9 @@ static void drop_oldest_behind_a_busy_consumer(void *arg)
     CHECK_EQ(pool_stats(pool).dropped, 4);
     atomic_u32_store_release(&go_on, 1);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_relaxed(&journal.length), QUEUE);
+    CHECK_EQ(count_of(&journal.length), QUEUE);
     for (int i = 0; i < QUEUE; i++)
         CHECK_EQ(journal.entries[i], i + 4);
-    (void)arg;
 }
 
 int main(void)

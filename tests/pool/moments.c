@@ -4,11 +4,11 @@
  */
 #include <weft/task.h>
 
-#include "figures.h"
 #include "os/failure.h"
 #include "os/os.h"
 #include "pool/queue.h"
 #include "seeds.h"
+#include "tasks.h"
 
 static atomic_u32 ran;
 
@@ -18,7 +18,6 @@ static int64_t moment;
 
 static int end_then(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_sleep_until(moment), 0);
     return 3;
 }
@@ -26,18 +25,16 @@ static int end_then(void *arg)
 static void ends_at_a_deadline(void)
 {
     for (int i = 0; i < 20; i++) {
-        weft_task *task;
         int result = 0;
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
         moment = weft_after(100 * WEFT_US);
-        CHECK_EQ(weft_task_start(&task, pool, end_then, NULL, NULL), 0);
+        weft_task *task = start_task(pool, end_then, NULL);
         int error = weft_task_wait_until(task, &result, moment);
         CHECK(error == 0 || error == -ETIMEDOUT);
         CHECK_EQ(result, error == 0 ? 3 : 0); /* all of it, or nothing */
         if (test_seeded && error == -ETIMEDOUT)
             CHECK(!weft_task_ended(task)); /* nobody runs in between */
-        CHECK_EQ(task_result(task), 3);
-        weft_task_release(task);
+        CHECK_EQ(end_task(task), 3);
         pool_close(pool);
     }
 }
@@ -46,10 +43,9 @@ static void ends_at_a_deadline(void)
 static void stops_at_a_deadline(void)
 {
     for (int i = 0; i < 20; i++) {
-        weft_task *task;
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
         moment = weft_after(100 * WEFT_US);
-        CHECK_EQ(weft_task_start(&task, pool, end_then, &ran, NULL), 0);
+        weft_task *task = start_task(pool, end_then, &ran);
         int error = weft_pool_stop(pool, moment);
         CHECK(error == 0 || error == -ETIMEDOUT);
         CHECK(error != 0 || weft_task_ended(task));
@@ -65,7 +61,6 @@ static atomic_u32 starts, fails, lines;
 
 static int start_slowly(void **state, void *data)
 {
-    (void)state, (void)data;
     atomic_u32_add_seq_cst(&starts, 1);
     CHECK_EQ(weft_sleep(WEFT_MS), 0); /* its pool goes on: others may be made meanwhile */
     return 0;
@@ -77,22 +72,19 @@ static void starts_that_wait(void)
         pool_open((weft_pool_options){.capacity = 3, .queue = 20, .on_worker_start = start_slowly});
     atomic_u32_store_relaxed(&starts, 0);
     atomic_u32_store_relaxed(&ran, 0);
-    for (int i = 0; i < 10; i++)
-        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    submit_counts(pool, &ran, 10);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 10);
-    CHECK(atomic_u32_load_acquire(&starts) >= 1 && atomic_u32_load_acquire(&starts) <= 3);
+    CHECK_EQ(count_of(&ran), 10);
+    CHECK(count_of(&starts) >= 1 && count_of(&starts) <= 3);
 }
 
 static int start_at_last(void **state, void *data)
 {
-    (void)state, (void)data;
     return atomic_u32_add_seq_cst(&fails, 1) < 10 ? -EIO : 0;
 }
 
 static void count_line(const char *line, void *data)
 {
-    (void)data;
     CHECK(strstr(line, "could not start") != NULL);
     atomic_u32_add_seq_cst(&lines, 1);
 }
@@ -108,14 +100,13 @@ static void starts_that_fail_for_long(void)
     atomic_u32_store_relaxed(&lines, 0);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
-    CHECK_EQ(atomic_u32_load_acquire(&lines), 10);
+    CHECK_EQ(count_of(&ran), 1);
+    CHECK_EQ(count_of(&lines), 10);
     CHECK(weft_now() - before >= 2 * WEFT_S && weft_now() - before < 6 * WEFT_S);
 }
 
 static int start_second(void **state, void *data)
 {
-    (void)state, (void)data;
     return atomic_u32_add_seq_cst(&fails, 1) == 0 ? -EIO : 0;
 }
 
@@ -134,24 +125,14 @@ static void without_a_log_it_is_said(void)
     CHECK(strstr(said, "weft: pool \"hesitant\": a worker could not start: ") != NULL);
 }
 
-/* Drops. */
-
-static int count_handle(void *arg)
-{
-    atomic_u32_add_seq_cst(arg, 1);
-    return 0;
-}
-
 static void what_was_cancelled_is_dropped(void)
 {
     struct gate gate;
-    weft_task *task;
     weft_pool *pool =
         pool_open((weft_pool_options){.capacity = 1, .queue = 1, .when_full = WEFT_DROP_OLDEST});
     atomic_u32_store_relaxed(&ran, 0);
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
-    CHECK_EQ(weft_task_start(&task, pool, count_handle, &ran, NULL), 0);
+    gate_shut_and_fill(&gate, pool, 1);
+    weft_task *task = start_task(pool, count_handle, &ran);
     CHECK_EQ(weft_task_cancel(task), 0);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0); /* in its place */
     CHECK_EQ(task_result(task), -ECANCELED);
@@ -159,7 +140,7 @@ static void what_was_cancelled_is_dropped(void)
     weft_task_release(task);
     gate_open(&gate);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_EQ(count_of(&ran), 1);
 }
 
 /* Of those that wait for another of their key, whichever key that is. */
@@ -180,7 +161,7 @@ static void abort_what_waits_for_its_key(void)
     CHECK_EQ(weft_pool_abort(pool), 1);
     gate_open(&gate);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(count_of(&ran), 0);
 }
 
 static int panic_handle(void *arg)
@@ -195,11 +176,10 @@ static void panics_of_tasks(void)
     char text[] = "over";
     struct gate gate;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 4});
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     atomic_u32_store_relaxed(&ran, 0);
-    CHECK_EQ(weft_task_start(&calm, pool, count_handle, &ran, NULL), 0);
-    CHECK_EQ(weft_task_start(&other, pool, panic_handle, text, NULL), 0);
+    calm = start_task(pool, count_handle, &ran);
+    other = start_task(pool, panic_handle, text);
     CHECK_EQ(weft_task_panic(NULL, &info), -EINVAL);
     CHECK_EQ(weft_task_panic(calm, NULL), -EINVAL);
     CHECK_EQ(weft_task_panic(other, &info), -ENOENT); /* not yet */
@@ -222,8 +202,7 @@ static void shares_of_workers(void)
     CHECK_PTR(pool, POOL_POISON);
     struct gate gate;
     pool = pool_open((weft_pool_options){.capacity = 3, .shrink = 2, .expiry = WEFT_NEVER});
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 3);
+    gate_shut_and_fill(&gate, pool, 3);
     gate_open(&gate);
     AWAIT_FIGURE(pool, idle, 3);
     CHECK_EQ(pool_stats(pool).workers, 3); /* for ever */
@@ -237,7 +216,6 @@ static atomic_u32 in_first, after_pause;
 
 static void pause_first(void *arg)
 {
-    (void)arg;
     if (atomic_u32_exchange_acq_rel(&in_first, 1) != 0) {
         atomic_u32_add_seq_cst(&after_pause, 1);
         return;
@@ -250,21 +228,19 @@ static void pause_first(void *arg)
 static void paused_between_two(void *arg)
 {
     enum { MANY = 100 };
-    (void)arg;
     paused = pool_open((weft_pool_options){.capacity = 2, .queue = MANY});
     atomic_u32_store_relaxed(&in_first, 0);
     atomic_u32_store_relaxed(&after_pause, 0);
     CHECK_EQ(weft_pool_pause(paused), 0);
-    for (int i = 0; i < MANY; i++)
-        CHECK_EQ(weft_pool_submit(paused, pause_first, NULL), 0);
+    submit_many(paused, pause_first, NULL, MANY);
     CHECK_EQ(weft_pool_resume(paused), 0);
     await_count(&in_first, 1);
     AWAIT_FIGURE(paused, running, 0);
-    CHECK_EQ(atomic_u32_load_acquire(&after_pause), 0);
+    CHECK_EQ(count_of(&after_pause), 0);
     CHECK_EQ(pool_waiting(paused), MANY - 1);
     CHECK_EQ(weft_pool_resume(paused), 0);
     pool_close(paused);
-    CHECK_EQ(atomic_u32_load_acquire(&after_pause), MANY - 1);
+    CHECK_EQ(count_of(&after_pause), MANY - 1);
 }
 
 /* The same if there are more workers than there may be from then on: one waits, the other takes from the inbox. */
@@ -279,7 +255,6 @@ enum { TUNES = 3 * CHUNK_PLAIN + 5, TUNED_MANY = 5 * CHUNK_PLAIN }; /* in the mi
 
 static void tune_at_last(void *arg)
 {
-    (void)arg;
     if (atomic_u32_add_seq_cst(&tuned.begun, 1) != TUNES)
         return;
     weft__os_fail(OS_ALLOC, 1, true);
@@ -289,20 +264,17 @@ static void tune_at_last(void *arg)
 
 static void tuned_between_two(void *arg)
 {
-    (void)arg;
     tuned.pool = pool_open((weft_pool_options){.capacity = 2, .queue = TUNED_MANY});
     atomic_u32_store_relaxed(&tuned.begun, 0);
-    gate_shut(&tuned.gate);
-    gate_fill(&tuned.gate, tuned.pool, 1);
-    for (int i = 0; i < TUNED_MANY; i++)
-        CHECK_EQ(weft_pool_submit(tuned.pool, tune_at_last, NULL), 0);
+    gate_shut_and_fill(&tuned.gate, tuned.pool, 1);
+    submit_many(tuned.pool, tune_at_last, NULL, TUNED_MANY);
     await_at_least(&tuned.begun, TUNES + 1);
-    AWAIT_FIGURE(tuned.pool, running, 1);                       /* at the gate */
-    CHECK_EQ(atomic_u32_load_acquire(&tuned.begun), TUNES + 1); /* none after that one */
+    AWAIT_FIGURE(tuned.pool, running, 1);        /* at the gate */
+    CHECK_EQ(count_of(&tuned.begun), TUNES + 1); /* none after that one */
     CHECK_EQ(pool_stats(tuned.pool).queued, TUNED_MANY - TUNES - 1);
     gate_open(&tuned.gate);
     pool_close(tuned.pool);
-    CHECK_EQ(atomic_u32_load_acquire(&tuned.begun), TUNED_MANY);
+    CHECK_EQ(count_of(&tuned.begun), TUNED_MANY);
 }
 
 static void pauses_between_two_tasks(void)

@@ -4,14 +4,8 @@
  */
 #include <weft/weft.h>
 
-#include "figures.h"
 #include "seeds.h"
-
-static int count_and_return(void *counter)
-{
-    count_task(counter);
-    return 0;
-}
+#include "tasks.h"
 
 static void drop_handle(weft_task *task)
 {
@@ -53,7 +47,7 @@ static void scene_close(void)
 
 static uint32_t ran(void)
 {
-    return atomic_u32_load_acquire(&scene.ran);
+    return count_of(&scene.ran);
 }
 
 static void done(void)
@@ -71,23 +65,14 @@ static void submit_in_every_way(void *arg)
     CHECK_EQ(weft_pool_submit(scene.pool, count_task, &scene.ran), 0);
     CHECK_EQ(weft_pool_invoke(scene.pool, &scene.ran), 0);
     CHECK_EQ(weft_pool_submit_until(scene.pool, count_task, &scene.ran, WEFT_NEVER), 0);
-    CHECK_EQ(
-        weft_pool_submit_with(scene.pool, count_task, &scene.ran, &(weft_submit_options){.key = 7}),
-        0);
-    CHECK_EQ(weft_pool_submit_with(scene.pool, count_task, &scene.ran,
-                                   &(weft_submit_options){.priority = WEFT_LOW}),
-             0);
+    submit_with(scene.pool, count_task, &scene.ran, (weft_submit_options){.key = 7});
+    submit_with(scene.pool, count_task, &scene.ran, (weft_submit_options){.priority = WEFT_LOW});
     CHECK_EQ(weft_pool_submit_batch(scene.pool, count_task, args, 2, WEFT_NEVER), 2);
-    CHECK_EQ(weft_task_start(&scene.task, scene.pool, count_and_return, &scene.ran, NULL), 0);
-    weft_pool_stats stats = pool_stats(scene.pool);
-    CHECK_EQ(stats.running, 1);
-    CHECK_EQ(stats.starting, 0);
-    CHECK_EQ(stats.queued, PLAIN);
-    CHECK_EQ(stats.beyond, PLAIN);
-    CHECK_EQ(stats.blocked, 0);
+    scene.task = start_task(scene.pool, count_handle, &scene.ran);
+    CHECK_FIGURES(pool_stats(scene.pool), FIGURE(running, 1), FIGURE(starting, 0),
+                  FIGURE(queued, PLAIN), FIGURE(beyond, PLAIN), FIGURE(blocked, 0));
     CHECK_EQ(ran(), 0); /* none ran inside this one */
     done();
-    (void)arg;
 }
 
 static void a_plain_submit_goes_beyond_the_limit(void *arg)
@@ -96,24 +81,19 @@ static void a_plain_submit_goes_beyond_the_limit(void *arg)
     scene_play(submit_in_every_way);
     drop_handle(scene.task);
     CHECK_EQ(ran(), PLAIN);
-    CHECK_EQ(pool_stats(scene.pool).beyond, PLAIN);
-    CHECK_EQ(pool_stats(scene.pool).completed, PLAIN + 1);
+    CHECK_FIGURES(pool_stats(scene.pool), FIGURE(beyond, PLAIN), FIGURE(completed, PLAIN + 1));
     scene_close();
-    (void)arg;
 }
 
 /* Neither does it wait behind others, nor count as one that waits. */
 
 static void submit_past_the_line(void *arg)
 {
-    await_blocked(scene.pool, 1);
+    AWAIT_FIGURE(scene.pool, blocked, 1);
     CHECK_EQ(weft_pool_submit(scene.pool, count_task, &scene.ran), 0);
-    weft_pool_stats stats = pool_stats(scene.pool);
-    CHECK_EQ(stats.beyond, 1);
-    CHECK_EQ(stats.blocked, 1);
-    CHECK_EQ(stats.rejected, 0);
+    CHECK_FIGURES(pool_stats(scene.pool), FIGURE(beyond, 1), FIGURE(blocked, 1),
+                  FIGURE(rejected, 0));
     done();
-    (void)arg;
 }
 
 static void a_plain_submit_does_not_stand_in_line(void)
@@ -121,13 +101,13 @@ static void a_plain_submit_does_not_stand_in_line(void)
     for (int thread = 0; thread < 2; thread++) {
         scene_open((weft_pool_options){.capacity = 1, .max_blocked = 1});
         CHECK_EQ(weft_pool_submit(scene.pool, submit_past_the_line, NULL), 0);
-        struct submitter_body submitter = {
+        struct submission submitter = {
             .pool = scene.pool, .function = count_task, .arg = &scene.ran, .deadline = WEFT_NEVER};
-        body_run(submitter_main, &submitter, thread);
+        body_run(submission_main, &submitter, thread);
         CHECK_EQ(submitter.result, 0);
         scene_close();
         CHECK_EQ(ran(), 2);
-        CHECK_EQ(atomic_u32_load_relaxed(&scene.done), 1);
+        CHECK_EQ(count_of(&scene.done), 1);
     }
 }
 
@@ -150,7 +130,6 @@ static void a_tree_of_submits(void *arg)
             scene_close(); /* what its own tasks submit is admitted while it closes */
             CHECK_EQ(ran(), 1023);
         }
-    (void)arg;
 }
 
 /* Tries, deadlines. */
@@ -161,7 +140,7 @@ static void submit_with_deadlines(void *arg)
     weft_pool *pool = scene.pool;
     CHECK_EQ(weft_pool_try_submit(pool, count_task, &scene.ran), -EAGAIN);
     CHECK_EQ(weft_pool_try_invoke(pool, &scene.ran), -EAGAIN);
-    CHECK_EQ(weft_task_try_start(&scene.task, pool, count_and_return, &scene.ran, NULL), -EAGAIN);
+    CHECK_EQ(weft_task_try_start(&scene.task, pool, count_handle, &scene.ran, NULL), -EAGAIN);
     CHECK_EQ(weft_pool_submit_until(pool, count_task, &scene.ran, WEFT_NOW), -ETIMEDOUT);
     CHECK_EQ(weft_pool_submit_batch(pool, count_task, args, 1, WEFT_NOW), -ETIMEDOUT);
     int64_t deadline = weft_after(WEFT_MS);
@@ -171,13 +150,10 @@ static void submit_with_deadlines(void *arg)
     weft_submit_options keyed = {.timeout = 100 * WEFT_US, .key = 3};
     CHECK_EQ(weft_pool_submit_with(pool, count_task, &scene.ran, &patient), -ETIMEDOUT);
     CHECK_EQ(weft_pool_submit_with(pool, count_task, &scene.ran, &keyed), -ETIMEDOUT);
-    CHECK_EQ(weft_task_start(&scene.task, pool, count_and_return, &scene.ran, &patient),
-             -ETIMEDOUT);
+    CHECK_EQ(weft_task_start(&scene.task, pool, count_handle, &scene.ran, &patient), -ETIMEDOUT);
     CHECK_EQ(ran(), 0);
-    CHECK_EQ(pool_stats(pool).beyond, 0);
-    CHECK_EQ(pool_stats(pool).rejected, 9);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(beyond, 0), FIGURE(rejected, 9));
     done();
-    (void)arg;
 }
 
 static void tries_and_deadlines_mean_what_they_say(void *arg)
@@ -187,7 +163,6 @@ static void tries_and_deadlines_mean_what_they_say(void *arg)
     CHECK_EQ(ran(), 0);
     CHECK_EQ(pool_stats(scene.pool).submitted, 1);
     scene_close();
-    (void)arg;
 }
 
 /* With a deadline it stands in line, and is admitted as others are. */
@@ -197,7 +172,6 @@ static void submit_with_patience(void *arg)
     CHECK_EQ(weft_pool_submit_until(scene.pool, count_task, &scene.ran, weft_after(LONG)), 0);
     CHECK_EQ(pool_stats(scene.pool).beyond, 0);
     done();
-    (void)arg;
 }
 
 static void a_deadline_is_waited_for(void)
@@ -206,8 +180,8 @@ static void a_deadline_is_waited_for(void)
         scene_open((weft_pool_options){.capacity = 2});
         gate_fill(&scene.gate, scene.pool, 1);
         CHECK_EQ(weft_pool_submit(scene.pool, submit_with_patience, NULL), 0);
-        await_blocked(scene.pool, 1);
-        CHECK_EQ(atomic_u32_load_relaxed(&scene.done), 0);
+        AWAIT_FIGURE(scene.pool, blocked, 1);
+        CHECK_EQ(count_of(&scene.done), 0);
         if (stops) /* own tasks that wait are not turned away */
             CHECK_EQ(weft_pool_stop(scene.pool, WEFT_NOW), -ETIMEDOUT);
         gate_open(&scene.gate);
@@ -224,28 +198,24 @@ static void note_dropped(void (*function)(void *), void *arg, void *data)
     CHECK(function == count_task);
     CHECK_PTR(data, &scene);
     atomic_u32_add_seq_cst(&scene.dropped, 1);
-    (void)arg;
 }
 
 static void submit_and_be_rejected(void *arg)
 {
     CHECK_EQ(weft_pool_submit(scene.pool, count_task, &scene.ran), 0); /* into the queue */
     CHECK_EQ(weft_pool_submit(scene.pool, count_task, &scene.ran), -EAGAIN);
-    CHECK_EQ(weft_task_start(&scene.task, scene.pool, count_and_return, &scene.ran, NULL), -EAGAIN);
+    CHECK_EQ(weft_task_start(&scene.task, scene.pool, count_handle, &scene.ran, NULL), -EAGAIN);
     CHECK_EQ(ran(), 0);
     done();
-    (void)arg;
 }
 
 static void submit_and_drop(void *arg)
 {
-    for (int i = 0; i < 4; i++)
-        CHECK_EQ(weft_pool_submit(scene.pool, count_task, &scene.ran), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&scene.dropped), 3); /* the queue has room for one */
+    submit_counts(scene.pool, &scene.ran, 4);
+    CHECK_EQ(count_of(&scene.dropped), 3); /* the queue has room for one */
     CHECK_EQ(pool_stats(scene.pool).queued, 1);
     CHECK_EQ(ran(), 0);
     done();
-    (void)arg;
 }
 
 static void policies_mean_what_they_say(void *arg)
@@ -262,7 +232,6 @@ static void policies_mean_what_they_say(void *arg)
         CHECK_EQ(pool_stats(scene.pool).beyond, 0);
         scene_close();
     }
-    (void)arg;
 }
 
 /* WEFT_CALLER_RUNS: the submitter calls the task, which sees nothing of it. */
@@ -289,7 +258,6 @@ static void see_nothing_of_the_caller(void *arg)
     CHECK_EQ(stats.running, 2); /* with the one at the gate */
     CHECK_EQ(stats.queued + stats.starting, 0);
     count_task(&scene.ran);
-    (void)arg;
 }
 
 static int see_nothing_with_a_handle(void *arg)
@@ -298,33 +266,29 @@ static int see_nothing_with_a_handle(void *arg)
     CHECK(weft_context_current() != NULL && weft_context_current() != caller.context);
     CHECK_PTR(weft_pool_worker_state(), NULL);
     count_task(&scene.ran);
-    (void)arg;
     return 5;
 }
 
 static void let_the_caller_run(void *arg)
 {
     int result = 0;
-    weft_task *task;
     caller.fiber = weft_self();
     caller.context = weft_context_current();
     CHECK(caller.context != NULL);
     CHECK_EQ(weft_pool_submit(scene.pool, see_nothing_of_the_caller, NULL), 0);
     CHECK_PTR(weft_context_current(), caller.context);
     CHECK_PTR(weft_pool_worker_state(), caller.state);
-    CHECK_EQ(weft_task_start(&task, scene.pool, see_nothing_with_a_handle, NULL, NULL), 0);
+    weft_task *task = start_task(scene.pool, see_nothing_with_a_handle, NULL);
     CHECK_PTR(weft_context_current(), caller.context);
     CHECK_EQ(weft_task_ended(task), 1);
     CHECK_EQ(weft_task_wait(task, &result), 0);
     CHECK_EQ(result, 5);
     weft_task_release(task);
-    (void)arg;
 }
 
 static void let_a_bound_caller_run(void *arg)
 {
-    weft_context *context;
-    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    weft_context *context = new_context();
     CHECK_EQ(weft_context_bind(context, NULL), 0);
     let_the_caller_run(arg);
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);
@@ -352,11 +316,9 @@ static void a_task_in_its_caller_sees_nothing_of_it(void)
             CHECK_EQ(weft_pool_submit(other, let_a_bound_caller_run, NULL), 0);
             pool_close(other);
         }
-        CHECK_EQ(atomic_u32_load_relaxed(&scene.done), 1);
+        CHECK_EQ(count_of(&scene.done), 1);
         CHECK_EQ(ran(), 2);
-        weft_pool_stats stats = pool_stats(scene.pool);
-        CHECK_EQ(stats.completed, 2);
-        CHECK_EQ(stats.running, 1);
+        CHECK_FIGURES(pool_stats(scene.pool), FIGURE(completed, 2), FIGURE(running, 1));
         gate_open(&scene.gate);
         scene_close();
     }
@@ -389,7 +351,6 @@ static void tasks_in_their_callers_do_not_nest(void *arg)
     scene_close();
     CHECK_EQ(ran(), DEEP + 1);
     CHECK(caller.most <= 2);
-    (void)arg;
 }
 
 /* Not in a paused pool, and not with a key: then it waits. */
@@ -410,7 +371,7 @@ static void a_caller_that_must_not_run_waits(void)
                 CHECK_EQ(weft_pool_pause(scene.pool), 0);
             struct body body = {.function = submit_with_key, .arg = &key, .thread = thread};
             body_start(&body);
-            await_blocked(scene.pool, 1);
+            AWAIT_FIGURE(scene.pool, blocked, 1);
             CHECK_EQ(ran(), 0);
             gate_open(&scene.gate);
             body_join(&body); /* it was admitted */
@@ -429,21 +390,18 @@ static void a_caller_that_must_not_run_waits(void)
 static void submit_and_wait_paused(void *arg)
 {
     weft_pool *pool = scene.pool;
-    weft_task *task;
-    weft_group *group;
     CHECK_EQ(weft_pool_pause(pool), 0);
     CHECK_EQ(weft_pool_submit(pool, count_task, &scene.ran), 0);
-    CHECK_EQ(weft_task_start(&task, pool, count_and_return, &scene.ran, NULL), 0);
+    weft_task *task = start_task(pool, count_handle, &scene.ran);
     CHECK_EQ(weft_task_wait_until(task, NULL, weft_after(WEFT_MS)), -ETIMEDOUT);
-    CHECK_EQ(weft_pool_group(&group, pool, NULL), 0);
-    CHECK_EQ(weft_group_go(group, count_and_return, &scene.ran), 0);
+    weft_group *group = group_over(pool, NULL);
+    CHECK_EQ(weft_group_go(group, count_handle, &scene.ran), 0);
     CHECK_EQ(ran(), 0);
     CHECK_EQ(pool_stats(pool).running, 1);
     CHECK_EQ(weft_pool_resume(pool), 0);
     drop_handle(task);
     CHECK_EQ(weft_group_close(group), 0);
     done();
-    (void)arg;
 }
 
 static void nothing_begins_in_a_paused_pool(void *arg)
@@ -454,7 +412,6 @@ static void nothing_begins_in_a_paused_pool(void *arg)
         CHECK_EQ(ran(), 3);
         scene_close();
     }
-    (void)arg;
 }
 
 /* The limits of two pools. */
@@ -470,7 +427,6 @@ static void be_few(void *arg)
     weft_yield();
     CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
     gauge_leave(&two.gauge);
-    (void)arg;
 }
 
 static void submit_to_other(void *arg)
@@ -482,17 +438,16 @@ static void caller_runs_does_not_pass_another_limit(void)
 {
     enum { SUBMITTERS = 50 };
     struct gate gate;
-    struct submitter_body submitters[SUBMITTERS];
+    struct submission submitters[SUBMITTERS];
     struct body bodies[SUBMITTERS];
     memset(&two, 0, sizeof two);
-    gate_shut(&gate);
     two.callers = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
     two.other = pool_open((weft_pool_options){.capacity = 2});
-    gate_fill(&gate, two.callers, 1);
+    gate_shut_and_fill(&gate, two.callers, 1);
     for (int i = 0; i < SUBMITTERS; i++) {
-        submitters[i] = (struct submitter_body){
+        submitters[i] = (struct submission){
             .pool = two.callers, .function = submit_to_other, .deadline = WEFT_NEVER};
-        bodies[i] = (struct body){.function = submitter_main, .arg = &submitters[i]};
+        bodies[i] = (struct body){.function = submission_main, .arg = &submitters[i]};
     }
     bodies_run(bodies, SUBMITTERS);
     pool_close(two.other);
@@ -509,19 +464,16 @@ static void lock_and_count(void *arg)
     weft_mutex_lock(&scene.mutex);
     count_task(&scene.ran);
     weft_mutex_unlock(&scene.mutex);
-    (void)arg;
 }
 
 static void submit_under_lock(void *arg)
 {
     weft_mutex_lock(&scene.mutex);
-    for (int i = 0; i < 10; i++)
-        CHECK_EQ(weft_pool_submit(scene.pool, lock_and_count, NULL), 0);
+    submit_many(scene.pool, lock_and_count, NULL, 10);
     weft_yield();
     CHECK_EQ(ran(), 0);
     weft_mutex_unlock(&scene.mutex);
     done();
-    (void)arg;
 }
 
 static void a_lock_is_held_while_submitting(void *arg)
@@ -533,7 +485,6 @@ static void a_lock_is_held_while_submitting(void *arg)
         CHECK_EQ(ran(), 10);
         scene_close();
     }
-    (void)arg;
 }
 
 /* A task that submits its consumer and then feeds it; the pool is full at that moment. */
@@ -548,7 +499,6 @@ static void consume(void *arg)
         CHECK_EQ(number, i);
     }
     count_task(&scene.ran);
-    (void)arg;
 }
 
 static void submit_and_feed(void *arg)
@@ -559,7 +509,6 @@ static void submit_and_feed(void *arg)
     for (int i = 0; i < FED; i++)
         CHECK_EQ(weft_chan_send(scene.chan, &i), 0);
     done();
-    (void)arg;
 }
 
 static void a_consumer_is_submitted_and_fed(void *arg)
@@ -571,7 +520,6 @@ static void a_consumer_is_submitted_and_fed(void *arg)
     CHECK_EQ(ran(), 1);
     scene_close();
     weft_chan_destroy(scene.chan);
-    (void)arg;
 }
 
 /* A large frame, on the default stack of 64 KiB. */
@@ -597,7 +545,6 @@ static void a_large_frame_submits_itself(void *arg)
         scene_close();
         CHECK_EQ(ran(), 201 * (capacities[i] < 4 ? capacities[i] : 4));
     }
-    (void)arg;
 }
 
 int main(void)

@@ -25,7 +25,6 @@ static atomic_u32 waits;
 
 static void wait_for_next(void *arg)
 {
-    (void)arg;
     atomic_u32_add_seq_cst(&waits, 1);
     gate_task(&behind);
     count_task(&ran);
@@ -85,7 +84,6 @@ static void limited_when_it_comes(void)
 /* Nobody ends: only time can tell that there is memory again. */
 static void lacks_memory_when_it_parks(void *arg)
 {
-    (void)arg;
     weft_pool *pool = begin_with_one(true);
     CHECK_EQ(weft_pool_pause(pool), 0);
     CHECK_EQ(weft_pool_submit(pool, wait_for_next, NULL), 0);
@@ -114,14 +112,7 @@ static atomic_u32 dropped;
 
 static void drop(void (*function)(void *), void *arg, void *data)
 {
-    (void)function, (void)arg, (void)data;
     count_task(&dropped);
-}
-
-static int member(void *arg)
-{
-    count_task(arg);
-    return 0;
 }
 
 static void refuse_each(int error)
@@ -136,21 +127,19 @@ static void refuse_each(int error)
     CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, &key), error);
     CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, &low), error);
     CHECK_EQ(weft_pool_submit_batch(pool, count_task, args, 2, WEFT_NEVER), error);
-    CHECK_EQ(weft_task_start(&task, pool, handle_task, &ran, NULL), error);
-    CHECK_EQ(weft_task_try_start(&task, pool, handle_task, &ran, NULL), error);
+    CHECK_EQ(weft_task_start(&task, pool, count_handle, &ran, NULL), error);
+    CHECK_EQ(weft_task_try_start(&task, pool, count_handle, &ran, NULL), error);
     CHECK_PTR(task, NULL);
 }
 
 static void check_refused(int64_t rejected)
 {
     weft_pool_stats stats = pool_stats(pool);
-    CHECK_EQ(stats.submitted, 0);
-    CHECK_EQ(stats.workers, 0);
-    CHECK_EQ(stats.blocked, 0);
+    CHECK_FIGURES(stats, FIGURE(submitted, 0), FIGURE(workers, 0), FIGURE(blocked, 0));
     if (rejected >= 0)
         CHECK_EQ(stats.rejected, rejected);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&dropped), 0);
+    CHECK_EQ(count_of(&ran), 0);
+    CHECK_EQ(count_of(&dropped), 0);
     CHECK_EQ(weft_pool_wait(pool, WEFT_NOW), 0); /* nothing is inside */
 }
 
@@ -167,7 +156,7 @@ static void submit_one(void)
 {
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_EQ(count_of(&ran), 1);
 }
 
 /* The only fiber that there may be is not the pool's. */
@@ -176,13 +165,12 @@ static int policy;
 static void refused_by_the_limit(void)
 {
     weft_fiber *keeper;
-    weft_group *group;
     gate_shut(&other);
     open_and_clear((weft_pool_options){.capacity = 2, .queue = 2, .when_full = policy});
-    CHECK_EQ(weft_pool_group(&group, pool, NULL), 0);
+    weft_group *group = group_over(pool, NULL);
     CHECK_EQ(weft_spawn(&keeper, gate_task, &other, NULL), 0);
     refuse_each(-EAGAIN);
-    CHECK_EQ(weft_group_go(group, member, &ran), -EAGAIN);
+    CHECK_EQ(weft_group_go(group, count_handle, &ran), -EAGAIN);
     check_refused(10);
     gate_open(&other);
     CHECK_EQ(weft_join(keeper), 0);
@@ -192,7 +180,6 @@ static void refused_by_the_limit(void)
 
 static void refused_for_lack_of_memory(void *arg)
 {
-    (void)arg;
     open_and_clear(
         (weft_pool_options){.capacity = 2, .queue = 2, .when_full = policy, .isolate_crashes = 1});
     lack(true);
@@ -251,25 +238,23 @@ static void sleep_and_count(void *arg)
 
 static void pauses(void *arg)
 {
-    (void)arg;
     paused = pool_open((weft_pool_options){.capacity = 8, .queue = MANY});
     atomic_u32_store_relaxed(&ran, 0);
     atomic_u32_store_relaxed(&begun, 0);
-    for (int i = 0; i < MANY; i++)
-        CHECK_EQ(weft_pool_submit(paused, sleep_and_count, &ran), 0);
+    submit_many(paused, sleep_and_count, &ran, MANY);
     for (uint32_t round = 1; round < 20; round++) { /* some of them in the middle of a chunk */
         await_at_least(&begun, round * MANY / 25);
         lack(true);
         CHECK_EQ(weft_pool_pause(paused), 0);
         lack(false);
-        uint32_t before = atomic_u32_load_acquire(&begun);
+        uint32_t before = count_of(&begun);
         AWAIT_FIGURE(paused, running, 0);
         /* On each processor one may have been taken by then. */
-        CHECK(atomic_u32_load_acquire(&begun) - before <= processor_count());
+        CHECK(count_of(&begun) - before <= processor_count());
         CHECK_EQ(weft_pool_resume(paused), 0);
     }
     pool_close(paused);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), MANY);
+    CHECK_EQ(count_of(&ran), MANY);
 }
 
 static void pauses_without_memory(void)

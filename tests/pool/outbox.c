@@ -29,7 +29,7 @@ static atomic_u32 held, holds;
 static void hold_task(void *computes)
 {
     atomic_u32_store_release(&holds, 1);
-    while (atomic_u32_load_acquire(&held))
+    while (count_of(&held))
         if (computes == NULL)
             weft_yield();
 }
@@ -70,22 +70,20 @@ static void let_go(weft_pool *pool)
 
 static void fill(void *arg)
 {
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
     atomic_u32_store_release(&ran, 0);
     for (int round = 1; round <= 3; round++) {
         int64_t admitted = 1, opened = 0;
         int error;
         hold(pool, NULL);
-        for (; (error = weft_pool_try_submit(pool, count_task, &ran)) == 0; admitted++) {
+        for (; (error = weft_pool_try_submit(pool, count_task, &ran)) == 0; admitted++)
             opened += outbox_is_open(pool);
-        }
         CHECK_EQ(error, -EAGAIN);
         CHECK_EQ(admitted, CAPACITY);
         CHECK(opened > CAPACITY / 2 && !outbox_is_open(pool));
         CHECK_EQ(pool_stats(pool).running + pool_waiting(pool), CAPACITY);
         let_go(pool);
-        CHECK_EQ(pool_stats(pool).completed, atomic_u32_load_acquire(&ran) + round);
+        CHECK_EQ(pool_stats(pool).completed, count_of(&ran) + round);
     }
     pool_close(pool);
 }
@@ -113,7 +111,6 @@ static void submit_in_order(void *arg)
 {
     static uint32_t items[ITEMS];
     bool seen = false;
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
     while (!seen) {
         await_all(pool);
@@ -148,20 +145,17 @@ static uint32_t before_low;
 
 static void low_task(void *arg)
 {
-    (void)arg;
-    before_low = atomic_u32_load_acquire(&normal_ran);
+    before_low = count_of(&normal_ran);
 }
 
 static void submit_low(void *arg)
 {
     weft_submit_options options = {.priority = WEFT_LOW};
-    (void)arg;
     CHECK_EQ(weft_pool_submit_with(for_low, low_task, NULL, &options), 0);
 }
 
 static void submit_before_low(void *arg)
 {
-    (void)arg;
     for_low = pool_open((weft_pool_options){.capacity = CAPACITY});
     hold(for_low, NULL);
     atomic_u32_store_release(&normal_ran, 0);
@@ -183,7 +177,6 @@ static void low_ones_come_after(void)
 
 static void submit_without_memory(void *arg)
 {
-    (void)arg;
     for (uint32_t nth = 1; nth <= 2; nth++) { /* the one, and the other */
         weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
         atomic_u32_store_release(&ran, 0);
@@ -200,7 +193,7 @@ static void submit_without_memory(void *arg)
             (void)put_some(pool, &ran);
         }
         let_go(pool);
-        CHECK_EQ(pool_stats(pool).completed, atomic_u32_load_acquire(&ran) + 1);
+        CHECK_EQ(pool_stats(pool).completed, count_of(&ran) + 1);
         pool_close(pool);
     }
 }
@@ -221,7 +214,6 @@ static void look(weft_pool *pool)
 
 static void leave_some(void *arg)
 {
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
     hold(pool, NULL);
     int64_t queued = 0;
@@ -252,14 +244,12 @@ static struct gate start_gate;
 
 static int start_at_gate(void **state, void *data)
 {
-    (void)state, (void)data;
     CHECK_EQ(weft_wg_wait(&start_gate.shut), 0);
     return 0;
 }
 
 static void submit_while_it_starts(void *arg)
 {
-    (void)arg;
     gate_shut(&start_gate);
     weft_pool *pool =
         pool_open((weft_pool_options){.capacity = CAPACITY, .on_worker_start = start_at_gate});
@@ -288,7 +278,7 @@ static void put_and_compute(void *arg)
 {
     (void)put_some(arg, &ran);
     atomic_u32_store_release(&waiting, 1);
-    while (!atomic_u32_load_acquire(&filled))
+    while (!count_of(&filled))
         cpu_relax();
 }
 
@@ -296,7 +286,7 @@ static void fill_up(void *arg)
 {
     weft_pool *pool = arg;
     int error;
-    while (!atomic_u32_load_acquire(&waiting)) /* with an idle processor no outbox would be open */
+    while (!count_of(&waiting)) /* with an idle processor no outbox would be open */
         cpu_relax();
     while ((error = weft_pool_try_submit(pool, count_task, &ran)) == 0)
         continue;
@@ -309,7 +299,6 @@ static void fill_up(void *arg)
 static void fill_beside(void *arg)
 {
     weft_wg done = WEFT_WG_INIT;
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
     hold(pool, pool);
     for (int64_t rounds = test_scale(100); rounds > 0; rounds--) {
@@ -340,7 +329,6 @@ static void places_of_others_count(void)
 static void submit_and_compute(void *arg)
 {
     bool seen = false;
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
     atomic_u32_store_release(&ran, 0);
     int64_t rounds = test_scale(3000);
@@ -349,7 +337,7 @@ static void submit_and_compute(void *arg)
         submit_counts(pool, &ran, more);
         seen |= outbox_is_open(pool);
         count += more;
-        while (atomic_u32_load_acquire(&ran) < count)
+        while (count_of(&ran) < count)
             cpu_relax();
     }
     pool_close(pool);
@@ -374,7 +362,6 @@ static atomic_u32 admitted, seen_open;
 static void feed(void *arg)
 {
     int error;
-    (void)arg;
     while ((error = weft_pool_submit(fed, count_task, &ran)) == 0)
         atomic_u32_add_seq_cst(&admitted, 1);
     CHECK_EQ(error, -ESHUTDOWN);
@@ -382,8 +369,7 @@ static void feed(void *arg)
 
 static void watch(void *arg)
 {
-    (void)arg;
-    while (pool_stats(fed).workers > 0 || atomic_u32_load_acquire(&admitted) == 0) {
+    while (pool_stats(fed).workers > 0 || count_of(&admitted) == 0) {
         for (int i = 0; i < 20; i++) {
             if (outbox_is_open(fed))
                 atomic_u32_store_release(&seen_open, 1);
@@ -402,10 +388,10 @@ static void feed_and_stop(uint32_t least)
     CHECK_EQ(weft_wg_go(&done, watch, NULL), 0);
     await_at_least(&admitted, least);
     CHECK_EQ(weft_pool_stop(fed, WEFT_NEVER), 0);
-    uint32_t had_run = atomic_u32_load_acquire(&ran);
+    uint32_t had_run = count_of(&ran);
     CHECK_EQ(weft_wg_wait(&done), 0);
-    CHECK_EQ(had_run, atomic_u32_load_acquire(&admitted));
-    CHECK_EQ(atomic_u32_load_acquire(&ran), had_run);
+    CHECK_EQ(had_run, count_of(&admitted));
+    CHECK_EQ(count_of(&ran), had_run);
     CHECK_EQ(pool_stats(fed).completed, pool_stats(fed).submitted);
     CHECK_EQ(weft_pool_reopen(fed), 0);
 }
@@ -416,7 +402,7 @@ static void a_stop_finds_them(void)
     fed = pool_open((weft_pool_options){.capacity = CAPACITY});
     atomic_u32_store_release(&seen_open, 0);
     int64_t rounds = test_scale(100);
-    for (uint32_t round = 0; round < rounds || !atomic_u32_load_acquire(&seen_open); round++)
+    for (uint32_t round = 0; round < rounds || !count_of(&seen_open); round++)
         feed_and_stop(1 + round * 37 % 3000);
     pool_close(fed);
     processors_end();
@@ -432,7 +418,6 @@ static struct {
 
 static void high_task(void *arg)
 {
-    (void)arg;
     inbox.before_high = inbox.next;
 }
 
@@ -458,7 +443,6 @@ static void inbox_task(void *arg)
 
 static void run_from_inbox(void *arg)
 {
-    (void)arg;
     inbox.next = inbox.filled = inbox.before_high = 0;
     inbox.pool = pool_open((weft_pool_options){.capacity = 2, .queue = ITEMS});
     CHECK_EQ(weft_pool_pause(inbox.pool), 0);
@@ -485,7 +469,6 @@ static struct gate stuck;
 static void run_behind_one_that_waits(void *arg)
 {
     enum { BEHIND = 100 };
-    (void)arg;
     gate_shut(&stuck);
     atomic_u32_store_release(&ran, 0);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = BEHIND});

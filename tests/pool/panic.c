@@ -1,7 +1,6 @@
 /*
  * panic.c: tasks that panic: who is told, who goes on, and what is counted. (Faults 5 and 7 are in faults.c.)
  */
-#include "bodies.h"
 #include "seeds.h"
 #include "tasks.h"
 
@@ -30,7 +29,6 @@ static struct {
 
 static void note_panic(const weft_panic_info *info, void (*function)(void *), void *arg, void *data)
 {
-    (void)data;
     CHECK_EQ(weft_sleep(WEFT_US), 0); /* it may wait */
     weft_mutex_lock(&told.mutex);
     told.info = *info;
@@ -53,7 +51,6 @@ static void many(void *arg)
 {
     int64_t count = test_scale(3000);
     atomic_u32 ran = {0};
-    (void)arg;
     weft_pool *pool = open_told((weft_pool_options){.capacity = 3, .queue = WEFT_UNLIMITED});
     for (int64_t i = 0; i < count; i++) {
         void (*function)(void *) = i % 3 == 0 ? panic_task : count_task;
@@ -62,11 +59,9 @@ static void many(void *arg)
         CHECK_EQ(weft_pool_submit(pool, function, i % 3 == 0 ? TEXT("one of many") : &ran), 0);
     }
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    weft_pool_stats stats = pool_stats(pool);
-    CHECK_EQ(stats.completed, count);
-    CHECK_EQ(stats.panicked, (count + 2) / 3);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), count - (count + 2) / 3);
-    CHECK_EQ(atomic_u32_load_acquire(&told.count), (count + 2) / 3);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(completed, count), FIGURE(panicked, (count + 2) / 3));
+    CHECK_EQ(count_of(&ran), count - (count + 2) / 3);
+    CHECK_EQ(count_of(&told.count), (count + 2) / 3);
     CHECK_STR(told.info.message, "one of many");
     pool_close(pool);
 }
@@ -103,9 +98,8 @@ static int panic_result(void *text)
 static void wait_for_panicked(void *arg)
 {
     weft_pool *pool = arg != NULL ? arg : open_told((weft_pool_options){.capacity = 2});
-    weft_task *task;
     weft_panic_info info;
-    CHECK_EQ(weft_task_start(&task, pool, panic_result, TEXT("handled"), NULL), 0);
+    weft_task *task = start_task(pool, panic_result, TEXT("handled"));
     CHECK_EQ(task_result(task), -EOWNERDEAD);
     CHECK_EQ(weft_task_panic(task, &info), 0);
     CHECK_STR(info.message, "handled");
@@ -114,21 +108,18 @@ static void wait_for_panicked(void *arg)
         return;
     CHECK_EQ(weft_pool_submit(pool, wait_for_panicked, pool), 0); /* waits in the pool */
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(pool_stats(pool).panicked, 2);
-    CHECK_EQ(pool_stats(pool).failed, 0);
-    CHECK_EQ(atomic_u32_load_acquire(&told.count), 2);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(panicked, 2), FIGURE(failed, 0));
+    CHECK_EQ(count_of(&told.count), 2);
     CHECK_PTR((void *)(uintptr_t)told.function, (void *)(uintptr_t)panic_result);
     pool_close(pool);
 }
 
 static void release_unasked(void)
 {
-    weft_task *task;
     weft_panic_info info;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
-    CHECK_EQ(weft_task_start(&task, pool, panic_result, TEXT("unasked"), NULL), 0);
-    CHECK_EQ(task_result(task), -EOWNERDEAD);
-    weft_task_release(task);
+    weft_task *task = start_task(pool, panic_result, TEXT("unasked"));
+    CHECK_EQ(end_task(task), -EOWNERDEAD);
     CHECK_EQ(weft_task_panic(NULL, &info), -EINVAL);
     pool_close(pool);
 }
@@ -143,11 +134,9 @@ static void a_handle_gets_the_error(void)
 
 static void panic_in_group(void *arg)
 {
-    weft_group *group;
     weft_panic_info info;
-    (void)arg;
     weft_pool *pool = open_told((weft_pool_options){.capacity = 2});
-    CHECK_EQ(weft_pool_group(&group, pool, &(weft_group_options){.keep_going = 1}), 0);
+    weft_group *group = group_over(pool, &(weft_group_options){.keep_going = 1});
     for (int i = 0; i < 10; i++)
         CHECK_EQ(weft_group_go(group, panic_result, TEXT("grouped")), 0);
     CHECK_EQ(group_error(group), -EOWNERDEAD);
@@ -156,7 +145,7 @@ static void panic_in_group(void *arg)
     CHECK_EQ(weft_group_close(group), -EOWNERDEAD);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK_EQ(pool_stats(pool).panicked, 10);
-    CHECK_EQ(atomic_u32_load_acquire(&told.count), 10);
+    CHECK_EQ(count_of(&told.count), 10);
     pool_close(pool);
 }
 
@@ -174,11 +163,9 @@ static int leave_and_panic(void *text)
 
 static void panic_after_group(void *arg)
 {
-    weft_group *group;
-    (void)arg;
     gate_shut(&closed);
     weft_pool *pool = open_told((weft_pool_options){.capacity = 2});
-    CHECK_EQ(weft_pool_group(&group, pool, NULL), 0);
+    weft_group *group = group_over(pool, NULL);
     CHECK_EQ(weft_group_go(group, leave_and_panic, TEXT("alone")), 0);
     CHECK_EQ(weft_group_close(group), 0);
     gate_open(&closed);
@@ -190,25 +177,22 @@ static void panic_after_group(void *arg)
     pool_close(pool);
 }
 
-static int return_error(void *error)
+static int return_given(void *error)
 {
     return *(int *)error;
 }
 
 static void count_failed(void *arg)
 {
-    weft_group *group;
     int errors[3] = {0, -EIO, -EDOM};
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
-    CHECK_EQ(weft_pool_group(&group, pool, &(weft_group_options){.keep_going = 1}), 0);
+    weft_group *group = group_over(pool, &(weft_group_options){.keep_going = 1});
     for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_group_go(group, return_error, &errors[i]), 0);
+        CHECK_EQ(weft_group_go(group, return_given, &errors[i]), 0);
     int error = weft_group_close(group);
     CHECK(error == -EIO || error == -EDOM);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(pool_stats(pool).failed, 2);
-    CHECK_EQ(pool_stats(pool).panicked, 0);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(failed, 2), FIGURE(panicked, 0));
     pool_close(pool);
 }
 
@@ -221,11 +205,10 @@ static void a_group_gets_the_error(void)
 
 /* Keys: the next of the key goes on. */
 
-static void panic_in_order(void *arg)
+static void the_next_of_its_key_goes_on(void *arg)
 {
     enum { TASKS = 50 };
     atomic_u32 ran = {0};
-    (void)arg;
     weft_pool *pool = open_told((weft_pool_options){.capacity = 4, .queue = WEFT_UNLIMITED});
     for (int i = 0; i < TASKS; i++) {
         weft_submit_options options = {.key = 7};
@@ -236,13 +219,8 @@ static void panic_in_order(void *arg)
     }
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK_EQ(pool_stats(pool).panicked, TASKS);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), TASKS);
+    CHECK_EQ(count_of(&ran), TASKS);
     pool_close(pool);
-}
-
-static void the_next_of_its_key_goes_on(void)
-{
-    everywhere(panic_in_order);
 }
 
 /* A task that its submitter runs (WEFT_CALLER_RUNS) does not unwind the submitter. */
@@ -255,30 +233,21 @@ static void submit_and_go_on(void *arg)
     atomic_u32_add_seq_cst(arg, 1);
 }
 
-static void call_in_place(void *arg)
+static void a_submitter_goes_on(void *arg)
 {
     static struct gate gate;
     atomic_u32 ran = {0};
-    (void)arg;
     full = open_told((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
-    gate_shut(&gate);
-    gate_fill(&gate, full, 1);
+    gate_shut_and_fill(&gate, full, 1);
     submit_and_go_on(&ran); /* the caller runs it */
-    CHECK_EQ(atomic_u32_load_acquire(&told.count), 1);
+    CHECK_EQ(count_of(&told.count), 1);
     gate_open(&gate);
-    await_running(full, 0);
+    AWAIT_FIGURE(full, running, 0);
     CHECK_EQ(weft_pool_submit(full, submit_and_go_on, &ran), 0); /* the task runs it, in its own */
     CHECK_EQ(weft_pool_stop(full, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 2);
-    weft_pool_stats stats = pool_stats(full);
-    CHECK_EQ(stats.panicked, 2);
-    CHECK_EQ(stats.running, 0);
+    CHECK_EQ(count_of(&ran), 2);
+    CHECK_FIGURES(pool_stats(full), FIGURE(panicked, 2), FIGURE(running, 0));
     pool_close(full);
-}
-
-static void a_submitter_goes_on(void)
-{
-    everywhere(call_in_place);
 }
 
 /* The functions of the options. */
@@ -287,8 +256,6 @@ static atomic_u32 starts, exits, drops;
 
 static int start_panics(void **state, void *data)
 {
-    (void)state;
-    (void)data;
     if (atomic_u32_add_seq_cst(&starts, 1) == 0)
         weft_panic("start");
     return 0;
@@ -296,24 +263,18 @@ static int start_panics(void **state, void *data)
 
 static void exit_panics(void *state, void *data)
 {
-    (void)state;
-    (void)data;
     atomic_u32_add_seq_cst(&exits, 1);
     weft_panic("exit");
 }
 
 static void drop_panics(void (*function)(void *), void *arg, void *data)
 {
-    (void)function;
-    (void)arg;
-    (void)data;
     atomic_u32_add_seq_cst(&drops, 1);
     weft_panic("drop");
 }
 
 static void log_panics(const char *line, void *data)
 {
-    (void)data;
     CHECK(strstr(line, "it panicked") != NULL);
     weft_panic("log");
 }
@@ -327,17 +288,15 @@ static void use_options(void)
                                                     .on_worker_exit = exit_panics,
                                                     .on_drop = drop_panics,
                                                     .log = log_panics});
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
-    for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&drops), 3);
+    gate_shut_and_fill(&gate, pool, 1);
+    submit_many(pool, gate_task, &gate, 3);
+    CHECK_EQ(count_of(&drops), 3);
     gate_open(&gate);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK(atomic_u32_load_acquire(&starts) >= 2);
-    CHECK_EQ(atomic_u32_load_acquire(&exits), pool_stats(pool).most_workers);
-    CHECK_EQ(pool_stats(pool).handlers_panicked, 1 + 1 + 3 + atomic_u32_load_acquire(&exits));
-    CHECK_EQ(pool_stats(pool).panicked, 0);
+    CHECK(count_of(&starts) >= 2);
+    CHECK_EQ(count_of(&exits), pool_stats(pool).most_workers);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(handlers_panicked, 1 + 1 + 3 + count_of(&exits)),
+                  FIGURE(panicked, 0));
     pool_close(pool);
 }
 
@@ -359,7 +318,7 @@ static void defer_task(void *arg)
 
 static void check_deferred(void *arg)
 {
-    CHECK_EQ(atomic_u32_load_acquire(arg), 1);
+    CHECK_EQ(count_of(arg), 1);
 }
 
 static void what_is_deferred_ends_with_the_task(void)
@@ -377,8 +336,8 @@ int main(void)
     RUN_PLAIN(what_nobody_is_told_is_reported, "a panic that nobody recovers fails a run");
     RUN_PLAIN(a_handle_gets_the_error, "a panic that nobody recovers fails a run");
     RUN_BOTH(a_group_gets_the_error);
-    RUN_BOTH(the_next_of_its_key_goes_on);
-    RUN_BOTH(a_submitter_goes_on);
+    RUN_EVERYWHERE(the_next_of_its_key_goes_on);
+    RUN_EVERYWHERE(a_submitter_goes_on);
     RUN_PLAIN(no_function_of_the_options_does_harm, "a panic that nobody recovers fails a run");
     RUN_BOTH(what_is_deferred_ends_with_the_task);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);

@@ -27,14 +27,14 @@ static weft_pool *open_for(weft_context *context)
 /* Nothing begins of what is submitted. */
 static void check_paused(weft_pool *pool)
 {
-    uint32_t before = atomic_u32_load_acquire(&ran);
+    uint32_t before = count_of(&ran);
     int64_t waiting = pool_waiting(pool);
     submit_counts(pool, &ran, 3);
     submitted += 3;
     for (int i = 0; i < 100; i++)
         weft_yield();
     CHECK_EQ(pool_waiting(pool), waiting + 3);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), before);
+    CHECK_EQ(count_of(&ran), before);
 }
 
 static void check_goes_on(weft_pool *pool)
@@ -47,16 +47,14 @@ static void check_goes_on(weft_pool *pool)
 static void check_until(void *arg)
 {
     static struct gate gate;
-    (void)arg;
     for (int closed = 0; closed < 2; closed++) {
         weft_context *context = context_open(0);
         weft_pool *pool = open_for(NULL);
-        gate_shut(&gate);
-        gate_fill(&gate, pool, 1);
+        gate_shut_and_fill(&gate, pool, 1);
         CHECK_EQ(weft_pool_pause_until(pool, context), 0);
         check_paused(pool);
         gate_open(&gate); /* what runs goes on */
-        await_completed(pool, 1);
+        AWAIT_FIGURE(pool, completed, 1);
         check_paused(pool);
         if (!closed)
             weft_context_cancel(context);
@@ -141,7 +139,7 @@ static void a_stop_resumes(void)
     weft_pool *pool = open_for(context);
     check_paused(pool);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 3);
+    CHECK_EQ(count_of(&ran), 3);
     CHECK_EQ(weft_pool_reopen(pool), 0);
     check_goes_on(pool); /* the pause is not remembered */
     weft_context *other = context_open(0);
@@ -151,7 +149,7 @@ static void a_stop_resumes(void)
     CHECK_EQ(weft_pool_pause_until(pool, context), 0);
     check_paused(pool);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), submitted);
+    CHECK_EQ(count_of(&ran), submitted);
     weft_context_close(context);
 }
 
@@ -160,8 +158,7 @@ static void a_stopping_pool_is_not_paused(void)
     static struct gate gate;
     weft_context *context = context_open(0);
     weft_pool *pool = open_for(NULL);
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NOW), -ETIMEDOUT);
     CHECK_EQ(weft_pool_pause_until(pool, context), -ESHUTDOWN);
     gate_open(&gate);
@@ -200,7 +197,6 @@ static atomic_i64 ran_at;
 
 static void note_time(void *arg)
 {
-    (void)arg;
     atomic_i64_store_relaxed(&ran_at, weft_now());
     atomic_u32_add_seq_cst(&ran, 1);
 }
@@ -227,7 +223,6 @@ static struct {
 
 static void pause_own_pool(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_pool_pause_until(own.pool, own.context), 0);
     submit_counts(own.pool, &ran, 1);
     weft_context_cancel(own.context);

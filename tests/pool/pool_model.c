@@ -112,7 +112,6 @@ static void submitting_fiber(const char *name, void (*function)(void *), int ind
 
 static void run_stopper(void *arg)
 {
-    (void)arg;
     if (sub != NULL)
         MODEL_CHECK(weft_pool_stop(sub, WEFT_NEVER) == 0);
     MODEL_CHECK(weft_pool_stop(pool, WEFT_NEVER) == 0);
@@ -292,7 +291,6 @@ static void run_last_submitter(void *arg)
 
 static void run_first_submitter(void *arg)
 {
-    (void)arg;
     model_calm(true);
     must_submit(long_task, 0);
     model_wait_until(first_is_parked);
@@ -322,7 +320,6 @@ static void inbox_is_full_for_threads(void)
 
 static void run_pauser(void *arg)
 {
-    (void)arg;
     MODEL_CHECK(weft_pool_pause(pool) == 0);
     paused = true;
     pass_time();
@@ -364,7 +361,6 @@ static void first_task(void *arg)
 
 static void run_submitting_fiber(void *arg)
 {
-    (void)arg;
     admitted[0] = weft_pool_submit(pool, first_task, number(0)) == 0;
     if (admitted[0])
         model_wait_until(first_has_begun);
@@ -628,7 +624,6 @@ static bool outsider_has_ended(void)
 
 static void run_outsider(void *arg)
 {
-    (void)arg;
     model_wait_until(group_is_open);
     add_member(3);
     outsider_is_done = true;
@@ -670,7 +665,6 @@ static bool abort_has_ended(void)
 
 static void run_aborter(void *arg)
 {
-    (void)arg;
     model_wait_until(group_is_open);
     model_calm(false);
     int64_t dropped = weft_pool_abort(pool);
@@ -734,7 +728,6 @@ static bool cancel_has_ended(void)
 
 static void run_canceller_of_child(void *arg)
 {
-    (void)arg;
     model_wait_until(child_is_started);
     int cancelled = weft_task_cancel(child);
     MODEL_CHECK(cancelled >= 0 && cancelled <= 2);
@@ -768,7 +761,6 @@ static void lending_against_cancel(void)
 static void exit_waits(void *state, void *data)
 {
     weft_task *last;
-    (void)state, (void)data;
     if (admitted[1])
         return;
     admitted[1] = 1;
@@ -839,7 +831,6 @@ static int handled_task(void *arg)
 
 static void run_canceller(void *arg)
 {
-    (void)arg;
     int result;
     cancelled = weft_task_cancel(child);
     MODEL_CHECK(cancelled >= 0 && cancelled <= 2);

@@ -41,8 +41,6 @@ static void task(void *arg)
 
 static void told_dropped(void (*function)(void *), void *arg, void *data)
 {
-    (void)function;
-    (void)data;
     dropped[(uintptr_t)arg]++;
 }
 
@@ -138,7 +136,6 @@ static void dropped_or_run(void)
 /* Somebody stops it meanwhile. */
 static void stop_soon(void *arg)
 {
-    (void)arg;
     work();
     int error = weft_pool_stop(pool, one_in(2) ? WEFT_NEVER : weft_after(WEFT_MS));
     CHECK(error == 0 || error == -ETIMEDOUT);
@@ -156,7 +153,6 @@ static void stopped_under_their_hands(void)
 /* Somebody does everything else with it. */
 static void meddle(void *arg)
 {
-    (void)arg;
     for (int i = 0; i < 12; i++) {
         switch (prng_below(&lots, 5)) {
         case 0:
@@ -292,7 +288,6 @@ static int nested(void *arg)
 
 static void nest(void *arg)
 {
-    (void)arg;
     weft_task *handle;
     int result;
     CHECK_EQ(weft_task_start(&handle, pool, nested, (void *)5, NULL), 0);

@@ -55,7 +55,6 @@ int weft__fiber_make(struct weft_fiber **fiber, void (*function)(void *), void *
 {
     MODEL_CHECK(fiber_count < FIBERS);
     int index = fiber_count++;
-    (void)site;
     fibers[index].function = function;
     fibers[index].arg = arg;
     processors[index].index = (uint32_t)index;
@@ -72,7 +71,6 @@ struct extra *weft__fiber_extra(struct weft_fiber *fiber)
 
 void weft__fiber_discard(struct weft_fiber *fiber)
 {
-    (void)fiber;
 }
 
 static void run_fiber(void *arg)
@@ -93,7 +91,6 @@ static void start_fiber(struct weft_fiber *fiber, const char *name)
 
 void weft__fiber_start(struct weft_fiber *fiber, bool next)
 {
-    (void)next;
     static const char *const names[FIBERS] = {"worker 1", "worker 2", "worker 3", "worker 4"};
     start_fiber(fiber, names[fiber - fibers]);
 }
@@ -110,7 +107,6 @@ void weft_yield(void)
 
 int weft_sleep(int64_t duration)
 {
-    (void)duration;
     return 0;
 }
 
@@ -127,7 +123,6 @@ void *weft__slab_get(size_t size, size_t *room)
 
 void weft__slab_put(void *piece, size_t room)
 {
-    (void)room;
     weft__os_free(piece);
 }
 
@@ -158,7 +153,6 @@ struct weft_context {
 int weft_context_open(weft_context **context, weft_context *parent,
                       const weft_context_options *options)
 {
-    (void)parent, (void)options;
     *context = weft__os_alloc_zeroed(sizeof **context);
     return 0;
 }
@@ -170,7 +164,6 @@ void weft_context_cancel(weft_context *context)
 
 void weft__context_cancel(weft_context *context, int error)
 {
-    (void)error;
     weft_context_cancel(context);
 }
 
@@ -196,7 +189,6 @@ int weft_context_error(const weft_context *context)
 
 int weft_context_bind(weft_context *context, weft_context **before)
 {
-    (void)context;
     if (before != NULL)
         *before = NULL;
     return 0;
@@ -209,17 +201,14 @@ weft_context *weft_context_current(void)
 
 void weft__context_hold(weft_context *context)
 {
-    (void)context;
 }
 
 void weft__context_drop(weft_context *context)
 {
-    (void)context;
 }
 
 void weft__context_expire_at(weft_context *context, int64_t deadline)
 {
-    (void)context, (void)deadline;
     model_fail("a context with a deadline");
 }
 
@@ -227,56 +216,46 @@ void weft__context_expire_at(weft_context *context, int64_t deadline)
 
 void weft__pools_add(weft_pool *opened)
 {
-    (void)opened;
 }
 
 void weft__pools_remove(weft_pool *closed)
 {
-    (void)closed;
 }
 
 void weft__schedules_stop(weft_pool *stopping)
 {
-    (void)stopping;
 }
 
 int weft__isolated_make(weft_pool *isolating)
 {
-    (void)isolating;
     return -ENOSYS;
 }
 
 void weft__isolated_end(struct worker *isolated)
 {
-    (void)isolated;
 }
 
 void weft__locals_end(struct locals **locals)
 {
-    (void)locals;
 }
 
 int weft__stack_class(size_t size)
 {
-    (void)size;
     return 0;
 }
 
 bool weft__guarded(struct guard *guard, void (*function)(void *), void *arg)
 {
-    (void)guard;
     function(arg);
     return false;
 }
 
 void weft__panic_free(struct panic *panic)
 {
-    (void)panic;
 }
 
 void weft__panic_report(struct panic *panic)
 {
-    (void)panic;
 }
 
 const weft_panic_info *weft__panic_info(struct panic *panic)
@@ -287,19 +266,16 @@ const weft_panic_info *weft__panic_info(struct panic *panic)
 bool weft__pool_notify_panic(weft_pool *of, struct panic *panic, void (*function)(void *),
                              void *arg)
 {
-    (void)of, (void)panic, (void)function, (void)arg;
     model_fail("a task panicked");
 }
 
 void weft__pool_panicked(weft_pool *of, const struct plain_task *panicked, struct panic *panic)
 {
-    (void)of, (void)panicked, (void)panic;
     model_fail("a task panicked");
 }
 
 bool weft__pool_call_option(weft_pool *of, void (*function)(void *), void *arg)
 {
-    (void)of;
     function(arg);
     return false;
 }

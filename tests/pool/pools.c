@@ -4,8 +4,8 @@
 #include <weft/weft.h>
 
 #include "failing.h"
-#include "figures.h"
 #include "seeds.h"
+#include "tasks.h"
 
 #define POOLS_POISON ((weft_pools *)(uintptr_t)0xdead)
 
@@ -89,7 +89,6 @@ static void one_after_the_other(void *arg)
     gate_open(&gate);
     close_all(pools);
     CHECK_EQ(gauge_total(&gate.gauge), 5 * COUNT);
-    (void)arg;
 }
 
 /* Whichever two are looked at: the one that is busier than all others is not chosen, and none is forgotten. */
@@ -123,7 +122,6 @@ static void the_least_busy_one(void *arg)
     gate_open(&gate);
     close_all(pools);
     CHECK_EQ(gauge_total(&gate.gauge), TOTAL);
-    (void)arg;
 }
 
 static void full_ones_are_passed_over(void *arg)
@@ -145,7 +143,6 @@ static void full_ones_are_passed_over(void *arg)
         gate_open(&gate);
         close_all(pools);
     }
-    (void)arg;
 }
 
 static void when_all_are_full_it_waits(void *arg)
@@ -163,8 +160,7 @@ static void when_all_are_full_it_waits(void *arg)
     gate_open(&gate);
     CHECK_EQ(submit(pools, count_task, &ran), 0);
     close_all(pools);
-    CHECK_EQ(atomic_u32_load_relaxed(&ran), 1);
-    (void)arg;
+    CHECK_EQ(count_of(&ran), 1);
 }
 
 /* Figures, added up. */
@@ -183,13 +179,9 @@ static void sums(void *arg)
     await_at_gate(&gate, 2 * COUNT);
     weft_pool_stats stats;
     CHECK_EQ(weft_pools_stats(pools, &stats), 0);
-    CHECK_EQ(stats.capacity, 2 * COUNT);
-    CHECK_EQ(stats.running, 2 * COUNT);
-    CHECK_EQ(stats.queued, COUNT);
-    CHECK_EQ(stats.submitted, 3 * COUNT);
-    CHECK_EQ(stats.rejected, 1);
-    CHECK_EQ(stats.workers, 2 * COUNT);
-    CHECK_EQ(stats.completed, 0);
+    CHECK_FIGURES(stats, FIGURE(capacity, 2 * COUNT), FIGURE(running, 2 * COUNT),
+                  FIGURE(queued, COUNT), FIGURE(submitted, 3 * COUNT), FIGURE(rejected, 1),
+                  FIGURE(workers, 2 * COUNT), FIGURE(completed, 0));
     int64_t aborted = 0;
     for (int i = 0; i < COUNT; i++)
         aborted += weft_pool_abort(weft_pools_get(pools, i));
@@ -198,16 +190,13 @@ static void sums(void *arg)
     for (int i = 0; i < COUNT; i++)
         CHECK_EQ(weft_pool_wait(weft_pools_get(pools, i), WEFT_NEVER), 0);
     CHECK_EQ(weft_pools_stats(pools, &stats), 0);
-    CHECK_EQ(stats.completed, 2 * COUNT);
-    CHECK_EQ(stats.dropped, COUNT);
-    CHECK_EQ(stats.running, 0);
+    CHECK_FIGURES(stats, FIGURE(completed, 2 * COUNT), FIGURE(dropped, COUNT), FIGURE(running, 0));
     CHECK(stats.most_workers >= 2 * COUNT);
     close_all(pools);
     pools = make(WEFT_ROUND_ROBIN, (weft_pool_options){.capacity = WEFT_UNLIMITED});
     CHECK_EQ(weft_pools_stats(pools, &stats), 0);
     CHECK_EQ(stats.capacity, WEFT_UNLIMITED);
     close_all(pools);
-    (void)arg;
 }
 
 /* Many submitters. */
@@ -238,7 +227,7 @@ static void many_submitters(void)
             bodies[i] = (struct body){.function = visit, .arg = &visitor, .thread = i % 2 == 0};
         bodies_run(bodies, 6);
         close_all(visitor.pools); /* waits for all of them */
-        CHECK_EQ(atomic_u32_load_relaxed(&ran), 6 * test_scale(3000));
+        CHECK_EQ(count_of(&ran), 6 * test_scale(3000));
     }
 }
 
@@ -287,11 +276,10 @@ static void own_tasks_are_admitted_beyond_the_limit(void *arg)
     weft_pool_stats stats;
     CHECK_EQ(weft_pools_stats(own, &stats), 0);
     CHECK_EQ(stats.beyond, COUNT);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_EQ(count_of(&ran), 1);
     gate_open(&gate);
     close_all(own);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), COUNT);
-    (void)arg;
+    CHECK_EQ(count_of(&ran), COUNT);
 }
 
 /* What their tasks submit while they are closed runs, whichever pool it goes to. */
@@ -318,9 +306,8 @@ static void closed_while_tasks_submit(void *arg)
                    (weft_pool_options){.capacity = 1});
         CHECK_EQ(submit(own, hop, &hops), 0);
         close_all(own);
-        CHECK_EQ(atomic_u32_load_acquire(&hops.ended), HOPS);
+        CHECK_EQ(count_of(&hops.ended), HOPS);
     }
-    (void)arg;
 }
 
 static void open_without_memory(void)

@@ -5,8 +5,8 @@
  */
 #include <weft/weft.h>
 
-#include "figures.h"
 #include "seeds.h"
+#include "tasks.h"
 
 static const int priorities[] = {WEFT_HIGH, WEFT_NORMAL, WEFT_LOW};
 
@@ -48,7 +48,7 @@ static int run_all(weft_pool *pool)
 {
     CHECK_EQ(weft_pool_resume(pool), 0);
     pool_close(pool);
-    return (int)atomic_u32_load_acquire(&journal.length);
+    return (int)count_of(&journal.length);
 }
 
 /* First come, first served, within each. */
@@ -76,7 +76,6 @@ static void high_before_normal_before_low(void *arg)
         CHECK_EQ(priority_of(journal.entries[i]), WEFT_NORMAL);
     for (int i = 12; i < 18; i++)
         CHECK_EQ(priority_of(journal.entries[i]), WEFT_LOW);
-    (void)arg;
 }
 
 /* Of nine taken one is not high, and of ninety one is low, as long as they wait. */
@@ -105,7 +104,6 @@ static void nobody_starves(void *arg)
         left[priority + 1]--;
     }
     CHECK_EQ(early_high, 80); /* and no more are let by than was said */
-    (void)arg;
 }
 
 static void low_ones_among_normal_ones(void *arg)
@@ -128,7 +126,6 @@ static void low_ones_among_normal_ones(void *arg)
         low_left -= low;
     }
     CHECK(early_low >= 1 && early_low <= 12);
-    (void)arg;
 }
 
 /* First come, first served, over many chunks, with copies and without, and while tasks wait. */
@@ -179,7 +176,6 @@ static void first_come_first_served(void *arg)
     for (int k = 0; k < 3; k++)
         for (int variant = 0; variant < 4; variant++)
             come_and_are_served(priorities[k], variant % 2 != 0, variant / 2 != 0);
-    (void)arg;
 }
 
 /* One that comes later is next all the same, if it is more important. */
@@ -189,7 +185,6 @@ static weft_pool *current;
 static void submit_high(void *arg)
 {
     submit(current, WEFT_HIGH, 0);
-    (void)arg;
 }
 
 static void a_high_one_overtakes_those_that_wait(void *arg)
@@ -205,7 +200,6 @@ static void a_high_one_overtakes_those_that_wait(void *arg)
         CHECK_EQ(run_all(pool), TASKS + 1);
         CHECK_EQ(priority_of(journal.entries[0]), WEFT_HIGH);
     }
-    (void)arg;
 }
 
 int main(void)

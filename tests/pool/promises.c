@@ -4,48 +4,29 @@
  */
 #include <weft/weft.h>
 
-#include "figures.h"
 #include "seeds.h"
-
-static int count_result(void *counter)
-{
-    count_task(counter);
-    return 0;
-}
-
-static int fail(void *error)
-{
-    return (int)(intptr_t)error;
-}
-
-static int sleep_on(void *arg)
-{
-    (void)arg;
-    return weft_sleep_until(WEFT_NEVER);
-}
+#include "tasks.h"
 
 /* Groups over a pool are as groups of fibers. */
 
 static void a_cancelled_group_starts_nothing(void *arg)
 {
     atomic_u32 ran = {0};
-    weft_context *context;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 2});
-    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    weft_context *context = new_context();
     for (int parent = 0; parent < 2; parent++) { /* its own context, or the one above */
         weft_group *group = group_over(pool, &(weft_group_options){.context = context});
         if (parent)
             weft_context_cancel(context);
         else
             weft_group_cancel(group);
-        CHECK_EQ(weft_group_go(group, count_result, &ran), -ECANCELED);
-        CHECK_EQ(weft_group_try_go(group, count_result, &ran), -ECANCELED);
+        CHECK_EQ(weft_group_go(group, count_handle, &ran), -ECANCELED);
+        CHECK_EQ(weft_group_try_go(group, count_handle, &ran), -ECANCELED);
         CHECK_EQ(weft_group_close(group), -ECANCELED);
     }
     weft_context_close(context);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_relaxed(&ran), 0);
-    (void)arg;
+    CHECK_EQ(count_of(&ran), 0);
 }
 
 /* Cancelled while weft_group_go waits for a place in the pool. */
@@ -58,29 +39,27 @@ static struct {
 
 static void go_and_wait(void *arg)
 {
-    goer.result = weft_group_go(goer.group, count_result, &goer.ran);
-    (void)arg;
+    goer.result = weft_group_go(goer.group, count_handle, &goer.ran);
 }
 
 static void a_group_is_cancelled_while_one_waits_to_go(void)
 {
     for (int thread = 0; thread < 2; thread++) {
         struct gate gate;
-        gate_shut(&gate);
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
-        gate_fill(&gate, pool, 1);
+        gate_shut_and_fill(&gate, pool, 1);
         memset(&goer, 0, sizeof goer);
         goer.group = group_over(pool, NULL);
         struct body body = {.function = go_and_wait, .thread = thread};
         body_start(&body);
-        await_blocked(pool, 1);
+        AWAIT_FIGURE(pool, blocked, 1);
         weft_group_cancel(goer.group);
         body_join(&body); /* though the pool is still full */
         CHECK_EQ(goer.result, -ECANCELED);
         gate_open(&gate);
         CHECK_EQ(weft_group_close(goer.group), -ECANCELED);
         pool_close(pool);
-        CHECK_EQ(atomic_u32_load_relaxed(&goer.ran), 0);
+        CHECK_EQ(count_of(&goer.ran), 0);
     }
 }
 
@@ -92,33 +71,30 @@ static void an_error_skips_what_has_not_begun(void *arg)
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
         weft_group *group = group_over(pool, &(weft_group_options){.keep_going = keep_going});
         CHECK_EQ(weft_pool_pause(pool), 0);
-        CHECK_EQ(weft_group_go(group, fail, (void *)(intptr_t)-EIO), 0);
+        CHECK_EQ(weft_group_go(group, return_error, (void *)(intptr_t)-EIO), 0);
         for (int i = 0; i < MEMBERS; i++)
-            CHECK_EQ(weft_group_go(group, count_result, &ran), 0);
+            CHECK_EQ(weft_group_go(group, count_handle, &ran), 0);
         CHECK_EQ(weft_pool_resume(pool), 0);
         CHECK_EQ(weft_group_close(group), -EIO);
         weft_pool_stats stats = pool_stats(pool);
-        CHECK_EQ(atomic_u32_load_relaxed(&ran), keep_going ? MEMBERS : 0);
-        CHECK_EQ(stats.completed, keep_going ? MEMBERS + 1 : 1);
-        CHECK_EQ(stats.cancelled, keep_going ? 0 : MEMBERS);
-        CHECK_EQ(stats.failed, 1);
+        CHECK_EQ(count_of(&ran), keep_going ? MEMBERS : 0);
+        CHECK_FIGURES(stats, FIGURE(completed, keep_going ? MEMBERS + 1 : 1),
+                      FIGURE(cancelled, keep_going ? 0 : MEMBERS), FIGURE(failed, 1));
         pool_close(pool);
     }
-    (void)arg;
 }
 
 static void a_context_above_ends_a_group(void *arg)
 {
     enum { MEMBERS = 10 };
     for (int begun = 0; begun < 2; begun++) {
-        weft_context *context;
         weft_pool *pool = pool_open((weft_pool_options){.capacity = MEMBERS});
-        CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+        weft_context *context = new_context();
         weft_group *group = group_over(pool, &(weft_group_options){.context = context});
         if (!begun)
             CHECK_EQ(weft_pool_pause(pool), 0);
         for (int i = 0; i < MEMBERS; i++)
-            CHECK_EQ(weft_group_go(group, sleep_on, NULL), 0);
+            CHECK_EQ(weft_group_go(group, sleep_for_ever, NULL), 0);
         if (begun)
             AWAIT_FIGURE(pool, running, MEMBERS);
         weft_context_cancel(context);
@@ -128,7 +104,6 @@ static void a_context_above_ends_a_group(void *arg)
         weft_context_close(context);
         pool_close(pool);
     }
-    (void)arg;
 }
 
 /* From inside: a task of the pool whose context is above the group. */
@@ -137,7 +112,7 @@ static int run_group_inside(void *pool)
 {
     weft_group *group = group_over(pool, NULL);
     for (int i = 0; i < 5; i++)
-        CHECK_EQ(weft_group_go(group, sleep_on, NULL), 0);
+        CHECK_EQ(weft_group_go(group, sleep_for_ever, NULL), 0);
     return weft_group_close(group);
 }
 
@@ -149,7 +124,6 @@ static void a_cancelled_task_ends_its_group(void *arg)
     CHECK_EQ(weft_task_cancel(task), 1);
     CHECK_EQ(end_task(task), -ECANCELED);
     pool_close(pool);
-    (void)arg;
 }
 
 /* Pools that close together: what their tasks submit, to whichever, still runs. */
@@ -173,7 +147,6 @@ static void submit_on(void *arg)
 static void close_family(void *arg)
 {
     CHECK_EQ(weft_pools_close(family.pools), 0);
-    (void)arg;
 }
 
 static void await_state(weft_pool *pool, int state)
@@ -201,7 +174,7 @@ static void pools_close_when_all_have_run(void)
         CHECK_EQ(weft_pool_submit(idle, count_task, &family.ran), -ESHUTDOWN);
         gate_open(&family.gate);
         body_join(&closer);
-        CHECK_EQ(atomic_u32_load_relaxed(&family.ran), 2 * 63);
+        CHECK_EQ(count_of(&family.ran), 2 * 63);
     }
 }
 
@@ -225,8 +198,7 @@ static void pools_with_room_are_found(void *arg)
             /* One is full, and then one task stands at a gate. */
             weft_pool *room = weft_pools_get(pools, 2);
             CHECK_EQ(weft_pool_submit(room, gate_task, &first), 0);
-            for (int i = 0; i < QUEUE - 1; i++)
-                CHECK_EQ(weft_pool_submit(room, count_task, &ran), 0);
+            submit_counts(room, &ran, QUEUE - 1);
             CHECK_EQ(weft_pool_submit(room, gate_task, &second), 0);
             CHECK_EQ(weft_pool_submit(room, gate_task, &second), -EAGAIN);
             for (int i = 0; i < POOLS; i++)
@@ -242,7 +214,6 @@ static void pools_with_room_are_found(void *arg)
             gate_open(&all);
             CHECK_EQ(weft_pools_close(pools), 0);
         }
-    (void)arg;
 }
 
 /* Drops: of the lowest priority, the oldest. */
@@ -256,7 +227,6 @@ static void note(void *number)
 
 static void note_dropped(void (*function)(void *), void *arg, void *data)
 {
-    (void)function, (void)data;
     journal_add(&dropped, (int)(intptr_t)arg);
 }
 
@@ -268,7 +238,7 @@ static void submit_note(weft_pool *pool, int number, int priority, uint64_t key)
 
 static void expect_journal(const struct journal *of, const int *numbers, uint32_t count)
 {
-    CHECK_EQ(atomic_u32_load_acquire(&of->length), count);
+    CHECK_EQ(count_of(&of->length), count);
     for (uint32_t i = 0; i < count; i++)
         CHECK_EQ(of->entries[i], numbers[i]);
 }
@@ -296,10 +266,9 @@ static void the_oldest_of_the_lowest_is_dropped(void *arg)
     expect_journal(&dropped, expected, TASKS);
     CHECK_EQ(weft_pool_resume(pool), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_relaxed(&journal.length), TASKS);
+    CHECK_EQ(count_of(&journal.length), TASKS);
     for (int i = 0; i < TASKS; i++)
         CHECK_EQ(journal.entries[i], 100 + i);
-    (void)arg;
 }
 
 /* An abort: all that was admitted before it, and nothing that was admitted later. */
@@ -311,13 +280,11 @@ static struct {
 
 static void submit_during_abort(void (*function)(void *), void *arg, void *data)
 {
-    (void)arg, (void)data;
     CHECK(function == note);
     uint32_t number = atomic_u32_add_seq_cst(&abortion.dropped, 1);
-    CHECK_EQ(weft_pool_submit_with(abortion.pool, count_task, &abortion.late,
-                                   &(weft_submit_options){.priority = (int)(number % 3) - 1,
-                                                          .key = number % 2 ? 8 : 0}),
-             0);
+    submit_with(
+        abortion.pool, count_task, &abortion.late,
+        (weft_submit_options){.priority = (int)(number % 3) - 1, .key = number % 2 ? 8 : 0});
 }
 
 static void an_abort_drops_what_was_there(void *arg)
@@ -331,13 +298,12 @@ static void an_abort_drops_what_was_there(void *arg)
     for (int i = 0; i < TASKS; i++)
         submit_note(abortion.pool, i, i % 3 - 1, i % 5 == 0 ? 8 : 0);
     CHECK_EQ(weft_pool_abort(abortion.pool), TASKS);
-    CHECK_EQ(atomic_u32_load_relaxed(&abortion.dropped), TASKS);
+    CHECK_EQ(count_of(&abortion.dropped), TASKS);
     CHECK_EQ(pool_waiting(abortion.pool), TASKS);
     CHECK_EQ(weft_pool_resume(abortion.pool), 0);
     pool_close(abortion.pool);
-    CHECK_EQ(atomic_u32_load_relaxed(&abortion.late), TASKS);
-    CHECK_EQ(atomic_u32_load_relaxed(&journal.length), 0);
-    (void)arg;
+    CHECK_EQ(count_of(&abortion.late), TASKS);
+    CHECK_EQ(count_of(&journal.length), 0);
 }
 
 /* Priorities: of nine one is not high, of ninety one is low. */
@@ -346,7 +312,7 @@ static void check_shares(void)
 {
     int since_other = 0, since_low = 0;
     int others = 0, lows = 0;
-    uint32_t length = atomic_u32_load_acquire(&journal.length);
+    uint32_t length = count_of(&journal.length);
     for (uint32_t i = 0; i < length; i++) {
         others += journal.entries[i] != WEFT_HIGH;
         lows += journal.entries[i] == WEFT_LOW;
@@ -379,9 +345,8 @@ static void each_priority_has_its_share(void *arg)
         submit_note(pool, WEFT_LOW, WEFT_LOW, 0);
     CHECK_EQ(weft_pool_resume(pool), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_relaxed(&journal.length), 1070);
+    CHECK_EQ(count_of(&journal.length), 1070);
     check_shares();
-    (void)arg;
 }
 
 /* Also of those that come while others run. */
@@ -395,7 +360,6 @@ static struct {
 
 static void begin_normal(void *arg)
 {
-    (void)arg;
     CHECK(share.begun - share.submitted_at <= (share.low ? 89 : 8));
     atomic_u32_store_release(&share.over, 1);
 }
@@ -405,15 +369,11 @@ static void begin_high(void *arg)
     share.begun++;
     if (share.begun == 200) {
         share.submitted_at = share.begun;
-        CHECK_EQ(
-            weft_pool_submit_with(share.pool, begin_normal, NULL,
-                                  &(weft_submit_options){.priority = share.low ? WEFT_LOW : 0}),
-            0);
+        submit_with(share.pool, begin_normal, NULL,
+                    (weft_submit_options){.priority = share.low ? WEFT_LOW : 0});
     }
-    if (!atomic_u32_load_acquire(&share.over))
-        CHECK_EQ(weft_pool_submit_with(share.pool, begin_high, arg,
-                                       &(weft_submit_options){.priority = WEFT_HIGH}),
-                 0);
+    if (!count_of(&share.over))
+        submit_with(share.pool, begin_high, arg, (weft_submit_options){.priority = WEFT_HIGH});
 }
 
 static void a_normal_task_among_high_ones(void *arg)
@@ -425,14 +385,11 @@ static void a_normal_task_among_high_ones(void *arg)
         CHECK_EQ(weft_pool_pause(share.pool), 0);
         CHECK_EQ(weft_pool_tune_queue(share.pool, 50), 0);
         for (int i = 0; i < 30; i++)
-            CHECK_EQ(weft_pool_submit_with(share.pool, begin_high, NULL,
-                                           &(weft_submit_options){.priority = WEFT_HIGH}),
-                     0);
+            submit_with(share.pool, begin_high, NULL, (weft_submit_options){.priority = WEFT_HIGH});
         CHECK_EQ(weft_pool_resume(share.pool), 0);
         pool_close(share.pool);
-        CHECK_EQ(atomic_u32_load_relaxed(&share.over), 1);
+        CHECK_EQ(count_of(&share.over), 1);
     }
-    (void)arg;
 }
 
 /* Cancelling. */
@@ -447,9 +404,8 @@ static void a_task_that_never_ran_is_cancelled(void *arg)
             (weft_pool_options){.capacity = 4, .queue = TASKS - 4, .when_full = WEFT_REJECT});
         CHECK_EQ(weft_pool_pause(pool), 0);
         for (int i = 0; i < TASKS; i++)
-            CHECK_EQ(weft_task_start(&tasks[i], pool, count_result, &ran,
-                                     &(weft_submit_options){.key = keyed ? 7 : 0}),
-                     0);
+            tasks[i] = start_task_with(pool, count_handle, &ran,
+                                       (weft_submit_options){.key = keyed ? 7 : 0});
         for (int i = 0; i < TASKS; i++) {
             CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -EAGAIN);
             CHECK_EQ(weft_task_cancel(tasks[i]), 0); /* it will not run, by this call */
@@ -457,19 +413,12 @@ static void a_task_that_never_ran_is_cancelled(void *arg)
             CHECK_EQ(end_task(tasks[i]), -ECANCELED);
             CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0); /* its place is free at once */
         }
-        CHECK_EQ(atomic_u32_load_relaxed(&ran), keyed * TASKS);
+        CHECK_EQ(count_of(&ran), keyed * TASKS);
         CHECK_EQ(pool_stats(pool).cancelled, TASKS);
         CHECK_EQ(weft_pool_resume(pool), 0);
         pool_close(pool);
-        CHECK_EQ(atomic_u32_load_relaxed(&ran), (keyed + 1) * TASKS);
+        CHECK_EQ(count_of(&ran), (keyed + 1) * TASKS);
     }
-    (void)arg;
-}
-
-/* Who cancels a task that some other waits for. */
-static int wait_for(void *task)
-{
-    return task_result(task);
 }
 
 static void a_task_that_is_waited_for_is_cancelled(void *arg)
@@ -477,15 +426,14 @@ static void a_task_that_is_waited_for_is_cancelled(void *arg)
     atomic_u32 ran = {0};
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 2});
     CHECK_EQ(weft_pool_pause(pool), 0);
-    weft_task *awaited = start_task(pool, count_result, &ran);
+    weft_task *awaited = start_task(pool, count_handle, &ran);
     CHECK_EQ(weft_task_cancel(awaited), 0);
     weft_task *waiter = start_task(pool, wait_for, awaited);
     CHECK_EQ(weft_pool_resume(pool), 0);
     CHECK_EQ(end_task(waiter), -ECANCELED); /* the result of the other, not an error of the wait */
     CHECK_EQ(end_task(awaited), -ECANCELED);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_relaxed(&ran), 0);
-    (void)arg;
+    CHECK_EQ(count_of(&ran), 0);
 }
 
 /* Figures: totals never go back, and what is queued fits into the queue. */
@@ -513,13 +461,12 @@ static void check_totals(const weft_pool_stats *before, const weft_pool_stats *n
 static void watch(void *arg)
 {
     weft_pool_stats before = {.submitted = 0};
-    while (!atomic_u32_load_acquire(&watched.over)) {
+    while (!count_of(&watched.over)) {
         weft_pool_stats now = pool_stats(watched.pool);
         check_totals(&before, &now);
         before = now;
         weft_yield();
     }
-    (void)arg;
 }
 
 static void yield_and_count(void *arg)
@@ -541,12 +488,6 @@ static void panic_quietly(void *arg)
     weft_panic("as it should");
 }
 
-static void ignore_panic(const weft_panic_info *info, void (*function)(void *), void *arg,
-                         void *data)
-{
-    (void)info, (void)function, (void)arg, (void)data;
-}
-
 static void submit_all_kinds(void *arg)
 {
     int64_t turns = test_scale(300);
@@ -564,7 +505,6 @@ static void submit_all_kinds(void *arg)
         if (i % 50 == 0)
             (void)weft_pool_abort(watched.pool);
     }
-    (void)arg;
 }
 
 static void totals_never_go_back(void)
@@ -603,18 +543,15 @@ static void what_can_begin_is_not_queued(void *arg)
     CHECK_EQ(weft_pool_pause(pool), 0);
     for (int i = 0; i < 7; i++) {
         CHECK_EQ(weft_pool_try_submit(pool, gate_task, &gate), 0);
-        weft_pool_stats stats = pool_stats(pool);
-        CHECK_EQ(stats.starting, i < 5 ? i + 1 : 5);
-        CHECK_EQ(stats.queued, i < 5 ? 0 : i - 4);
+        CHECK_FIGURES(pool_stats(pool), FIGURE(starting, i < 5 ? i + 1 : 5),
+                      FIGURE(queued, i < 5 ? 0 : i - 4));
     }
     CHECK_EQ(weft_pool_try_submit(pool, gate_task, &gate), -EAGAIN);
     CHECK_EQ(weft_pool_resume(pool), 0);
     await_at_gate(&gate, 5);
-    CHECK_EQ(pool_stats(pool).starting, 0);
-    CHECK_EQ(pool_stats(pool).queued, 2);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(starting, 0), FIGURE(queued, 2));
     gate_open(&gate);
     pool_close(pool);
-    (void)arg;
 }
 
 /* A task that returned an error is told apart from a wait that did. */
@@ -622,21 +559,19 @@ static void errors_are_told_apart(void *arg)
 {
     int result = 77;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .on_panic = ignore_panic});
-    weft_task *task = start_task(pool, fail, (void *)(intptr_t)-ETIMEDOUT);
+    weft_task *task = start_task(pool, return_error, (void *)(intptr_t)-ETIMEDOUT);
     CHECK_EQ(weft_task_wait(task, &result), 0);
     CHECK_EQ(result, -ETIMEDOUT);
     weft_task_release(task);
-    task = start_task(pool, sleep_on, NULL);
+    task = start_task(pool, sleep_for_ever, NULL);
     AWAIT_FIGURE(pool, running, 1);
     result = 77;
     CHECK_EQ(weft_task_wait_until(task, &result, weft_after(WEFT_MS)), -ETIMEDOUT);
     CHECK_EQ(result, 77);
     CHECK_EQ(weft_task_cancel(task), 1);
     CHECK_EQ(end_task(task), -ECANCELED);
-    CHECK_EQ(pool_stats(pool).failed, 2);
-    CHECK_EQ(pool_stats(pool).completed, 2);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(failed, 2), FIGURE(completed, 2));
     pool_close(pool);
-    (void)arg;
 }
 
 /* The states of a pool. */
@@ -645,10 +580,9 @@ static void a_pause_is_remembered(void *arg)
 {
     struct gate gate;
     atomic_u32 ran = {0};
-    gate_shut(&gate);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 1});
     CHECK_EQ(weft_pool_state(pool), WEFT_POOL_OPEN);
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NOW), -ETIMEDOUT);
     CHECK_EQ(weft_pool_state(pool), WEFT_POOL_STOPPING);
     CHECK_EQ(weft_pool_pause(pool), -ESHUTDOWN);
@@ -666,27 +600,22 @@ static void a_pause_is_remembered(void *arg)
     CHECK_EQ(weft_pool_pause(pool), 0); /* once more: one resume ends it */
     CHECK_EQ(weft_pool_resume(pool), 0);
     CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&ran), 1);
+    CHECK_EQ(count_of(&ran), 1);
     pool_close(pool);
-    (void)arg;
 }
 
 static void the_queue_is_tuned(void *arg)
 {
     struct gate gate;
-    gate_shut(&gate);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
     CHECK_EQ(weft_pool_tune_queue(pool, -1), -EINVAL);
     CHECK_EQ(weft_pool_tune_queue(NULL, 1), -EINVAL);
-    gate_fill(&gate, pool, 1);
-    struct submitter_body submitter = {
-        .pool = pool, .function = gate_task, .arg = &gate, .deadline = WEFT_NEVER, .result = 1};
-    struct body body = {.function = submitter_main, .arg = &submitter, .thread = true};
-    body_start(&body);
-    await_blocked(pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
+    struct submission submitter;
+    submission_start(&submitter, pool, gate_task, &gate, true);
+    AWAIT_FIGURE(pool, blocked, 1);
     CHECK_EQ(weft_pool_tune_queue(pool, 3), 0);
-    body_join(&body); /* admitted at once */
-    CHECK_EQ(submitter.result, 0);
+    CHECK_EQ(submission_end(&submitter), 0); /* admitted at once */
     for (int i = 0; i < 2; i++)
         CHECK_EQ(weft_pool_try_submit(pool, gate_task, &gate), 0);
     CHECK_EQ(weft_pool_try_submit(pool, gate_task, &gate), -EAGAIN);
@@ -698,7 +627,6 @@ static void the_queue_is_tuned(void *arg)
     CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
     pool_close(pool);
     CHECK_EQ(gauge_total(&gate.gauge), 4);
-    (void)arg;
 }
 
 /* Calls that would wait for themselves. */
@@ -718,7 +646,6 @@ static void try_to_end(void)
 
 static int start_and_end(void **state, void *data)
 {
-    (void)state, (void)data;
     if (hooks.pool != NULL)
         try_to_end();
     count_task(&hooks.started);
@@ -727,7 +654,6 @@ static int start_and_end(void **state, void *data)
 
 static void exit_and_end(void *state, void *data)
 {
-    (void)state, (void)data;
     try_to_end();
     count_task(&hooks.ended);
 }
@@ -735,7 +661,6 @@ static void exit_and_end(void *state, void *data)
 static void end_in_task(void *arg)
 {
     try_to_end();
-    (void)arg;
 }
 
 static void no_worker_waits_for_its_own_end(void *arg)
@@ -745,9 +670,8 @@ static void no_worker_waits_for_its_own_end(void *arg)
         .capacity = 2, .on_worker_start = start_and_end, .on_worker_exit = exit_and_end});
     CHECK_EQ(weft_pool_submit(hooks.pool, end_in_task, NULL), 0);
     pool_close(hooks.pool);
-    CHECK(atomic_u32_load_relaxed(&hooks.started) >= 1);
-    CHECK_EQ(atomic_u32_load_relaxed(&hooks.ended), atomic_u32_load_relaxed(&hooks.started));
-    (void)arg;
+    CHECK(count_of(&hooks.started) >= 1);
+    CHECK_EQ(count_of(&hooks.ended), count_of(&hooks.started));
 }
 
 /* Options. */

@@ -15,7 +15,6 @@ static struct task records[MANY];
 
 static void function(void *arg)
 {
-    (void)arg;
 }
 
 static void push(struct queue *queue, uintptr_t number)

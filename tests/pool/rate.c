@@ -5,10 +5,9 @@
 #include <weft/weft.h>
 
 #include "base/prng.h"
-#include "figures.h"
 #include "seeds.h"
 #include "sync/limiter.h"
-#include "sync/object_latch.h"
+#include "tasks.h"
 
 static weft_limiter *tokens_open(int64_t burst)
 {
@@ -69,10 +68,10 @@ static void begins_with_tokens(weft_pool_options options)
     weft_pool_stats stats = pool_stats(pool);
     CHECK_EQ(stats.running, 0);
     CHECK_EQ(stats.starting, 7); /* nothing holds a place */
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 3);
+    CHECK_EQ(count_of(&ran), 3);
     tokens_flow(limiter);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 10);
+    CHECK_EQ(count_of(&ran), 10);
     weft_limiter_close(limiter);
 }
 
@@ -81,7 +80,6 @@ static void a_task_begins_with_a_token(void *arg)
     begins_with_tokens((weft_pool_options){.capacity = 10});
     begins_with_tokens((weft_pool_options){.capacity = 10, .compact = 1});
     begins_with_tokens((weft_pool_options){.capacity = WEFT_UNLIMITED, .prestart = 4});
-    (void)arg;
 }
 
 static void a_begin_takes_one_token(void *arg)
@@ -93,7 +91,6 @@ static void a_begin_takes_one_token(void *arg)
     pool_close(pool);
     check_tokens(limiter, 2);
     weft_limiter_close(limiter);
-    (void)arg;
 }
 
 /* Two pools and a taker that is no pool. */
@@ -108,13 +105,12 @@ static void a_limiter_is_shared(void *arg)
     submit_counts(other, &ran, 20);
     await_count(&ran, 7);
     await_takers(limiter, 2);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 7);
+    CHECK_EQ(count_of(&ran), 7);
     tokens_flow(limiter);
     pool_close(one);
     pool_close(other);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 40);
+    CHECK_EQ(count_of(&ran), 40);
     weft_limiter_close(limiter);
-    (void)arg;
 }
 
 static struct {
@@ -150,7 +146,6 @@ static void the_token_is_for_the_next_task(void *arg)
     for (int i = 0; i < 5; i++)
         CHECK_EQ(order.journal.entries[i], i + 1);
     weft_limiter_close(limiter);
-    (void)arg;
 }
 
 /* Ends. */
@@ -169,17 +164,10 @@ static void an_abort_does_not_wait(void *arg)
         CHECK_EQ(weft_pool_abort(pool), 7);
         CHECK_EQ(takers(limiter), 0);
         pool_close(pool);
-        CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+        CHECK_EQ(count_of(&ran), 1);
         check_tokens(limiter, 0);
         weft_limiter_close(limiter);
     }
-    (void)arg;
-}
-
-static int nothing(void *arg)
-{
-    (void)arg;
-    return 0;
 }
 
 static void a_cancelled_task_leaves_the_line(void *arg)
@@ -189,7 +177,7 @@ static void a_cancelled_task_leaves_the_line(void *arg)
     weft_task *tasks[2];
     CHECK_EQ(weft_limiter_take(limiter, 1), 0);
     for (int i = 0; i < 2; i++)
-        CHECK_EQ(weft_task_start(&tasks[i], pool, nothing, NULL, NULL), 0);
+        tasks[i] = start_task(pool, nothing, NULL);
     await_takers(limiter, 1);
     CHECK_EQ(weft_task_cancel(tasks[0]), 0);
     CHECK_EQ(takers(limiter), 1);
@@ -199,7 +187,6 @@ static void a_cancelled_task_leaves_the_line(void *arg)
         weft_task_release(tasks[i]);
     pool_close(pool);
     weft_limiter_close(limiter);
-    (void)arg;
 }
 
 static void a_pause_leaves_the_line(void *arg)
@@ -216,9 +203,8 @@ static void a_pause_leaves_the_line(void *arg)
     await_takers(limiter, 1);
     tokens_flow(limiter);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 2);
+    CHECK_EQ(count_of(&ran), 2);
     weft_limiter_close(limiter);
-    (void)arg;
 }
 
 /* Tasks that were taken and did not run: their context was over, or their group had failed. */
@@ -226,15 +212,13 @@ static void a_skipped_task_costs_no_token(void *arg)
 {
     weft_limiter *limiter = tokens_open(4);
     weft_pool *pool = rated(limiter, (weft_pool_options){.capacity = 1, .queue = 10});
-    weft_context *context;
-    weft_group *group;
     weft_task *task;
     CHECK_EQ(weft_pool_pause(pool), 0);
-    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    weft_context *context = new_context();
     weft_submit_options options = {.context = context};
     CHECK_EQ(weft_task_start(&task, pool, nothing, NULL, &options), 0);
     weft_context_cancel(context);
-    CHECK_EQ(weft_pool_group(&group, pool, NULL), 0);
+    weft_group *group = group_over(pool, NULL);
     for (int i = 0; i < 3; i++)
         CHECK_EQ(weft_group_go(group, nothing, NULL), 0);
     weft_group_cancel(group);
@@ -246,7 +230,6 @@ static void a_skipped_task_costs_no_token(void *arg)
     pool_close(pool);
     check_tokens(limiter, 4);
     weft_limiter_close(limiter);
-    (void)arg;
 }
 
 /* The submitter of a full pool calls the task if there is a token. */
@@ -257,28 +240,23 @@ static void a_caller_needs_a_token(void *arg)
     weft_limiter *limiter = tokens_open(2);
     weft_pool *pool =
         rated(limiter, (weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_EQ(count_of(&ran), 1);
     CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), -EAGAIN);
     CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, WEFT_NOW), -ETIMEDOUT);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_EQ(count_of(&ran), 1);
     gate_open(&gate);
     pool_close(pool);
     check_tokens(limiter, 0);
     weft_limiter_close(limiter);
-    (void)arg;
 }
 
 /* One task waits for another: with one place and two tokens. */
 static int start_and_wait(void *pool)
 {
-    weft_task *task;
-    CHECK_EQ(weft_task_start(&task, pool, nothing, NULL, NULL), 0);
-    int result = task_result(task);
-    weft_task_release(task);
-    return result;
+    weft_task *task = start_task(pool, nothing, NULL);
+    return end_task(task);
 }
 
 static void a_task_that_waits_lends(void *arg)
@@ -287,16 +265,13 @@ static void a_task_that_waits_lends(void *arg)
     weft_pool *pool = rated(limiter, (weft_pool_options){.capacity = 1});
     CHECK_EQ(start_and_wait(pool), 0);
     CHECK_EQ(weft_limiter_set(limiter, 1, 3), 0);
-    weft_task *task;
-    CHECK_EQ(weft_task_start(&task, pool, start_and_wait, pool, NULL), 0);
+    weft_task *task = start_task(pool, start_and_wait, pool);
     await_takers(limiter, 1); /* for the inner one */
     CHECK_EQ(pool_stats(pool).lending, 1);
     tokens_flow(limiter);
-    CHECK_EQ(task_result(task), 0);
-    weft_task_release(task);
+    CHECK_EQ(end_task(task), 0);
     pool_close(pool);
     weft_limiter_close(limiter);
-    (void)arg;
 }
 
 enum { POOLS = 3 };
@@ -323,7 +298,7 @@ static void a_full_line_is_waited_for(void *arg)
     weft_limiter_options options = {.rate = 1, .period = 1, .burst = WEFT_LIMITER_MAX};
     CHECK_EQ(weft_limiter_open(&greedy.limiter, &options), 0);
     CHECK_EQ(weft_limiter_take(greedy.limiter, WEFT_LIMITER_MAX), 0);
-    CHECK_EQ(weft_context_open(&greedy.context, NULL, NULL), 0);
+    greedy.context = new_context();
     CHECK_EQ(weft_spawn(&fiber, take_all, &greedy, NULL), 0);
     await_takers(greedy.limiter, 1);
     weft_pool *pools[POOLS];
@@ -332,7 +307,7 @@ static void a_full_line_is_waited_for(void *arg)
         submit_counts(pools[i], &ran, 1);
         await_takers(greedy.limiter, 2 + i);
     }
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(count_of(&ran), 0);
     object_latch_acquire(&greedy.limiter->latch);
     CHECK_EQ(greedy.limiter->reserved, WEFT_LIMITER_MAX);
     object_latch_release(&greedy.limiter->latch);
@@ -340,27 +315,24 @@ static void a_full_line_is_waited_for(void *arg)
     CHECK_EQ(weft_join(fiber), 0);
     for (int i = 0; i < POOLS; i++)
         pool_close(pools[i]);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), POOLS);
+    CHECK_EQ(count_of(&ran), POOLS);
     weft_context_close(greedy.context);
     weft_limiter_close(greedy.limiter);
-    (void)arg;
 }
 
 /* Workers are bound to a context that is over: it is not the pool's that waits. */
 
 static int bind_context(void **state, void *context)
 {
-    (void)state;
     return weft_context_bind(context, NULL);
 }
 
 static void no_context_ends_the_wait(void *arg)
 {
     atomic_u32 ran = {0};
-    weft_context *context;
     weft_limiter *limiter = tokens_open(1);
     CHECK_EQ(weft_limiter_take(limiter, 1), 0);
-    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    weft_context *context = new_context();
     weft_pool *pool =
         rated(limiter,
               (weft_pool_options){.capacity = 1, .on_worker_start = bind_context, .data = context});
@@ -373,10 +345,9 @@ static void no_context_ends_the_wait(void *arg)
     }
     tokens_flow(limiter);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_EQ(count_of(&ran), 1);
     weft_context_close(context);
     weft_limiter_close(limiter);
-    (void)arg;
 }
 
 /* Whatever happens to the tasks, each that begins costs one token, and no other does. */
@@ -456,12 +427,11 @@ static void no_token_is_lost(void *arg)
             (void)weft_pool_abort(chaos.pools[i]);
             pool_close(chaos.pools[i]);
         }
-        uint32_t ran = atomic_u32_load_acquire(&chaos.ran);
+        uint32_t ran = count_of(&chaos.ran);
         CHECK(ran <= TOKENS);
         check_tokens(limiter, TOKENS - (int64_t)ran);
         weft_limiter_close(limiter);
     }
-    (void)arg;
 }
 
 int main(void)

@@ -1,13 +1,12 @@
 /*
  * restart.c: the default pool outlives a shut-down, and the runtime may come back with more processors, or fewer.
  */
-#include "figures.h"
+#include "tasks.h"
 
 static atomic_u32 met, ended;
 
 static void wait_a_little(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_sleep(WEFT_US), 0);
     atomic_u32_add_seq_cst(&ended, 1);
 }
@@ -17,7 +16,7 @@ static void meet_another(void *arg)
 {
     wait_a_little(arg);
     uint32_t number = atomic_u32_add_seq_cst(&met, 1);
-    while (atomic_u32_load_acquire(&met) < (number | 1) + 1)
+    while (count_of(&met) < (number | 1) + 1)
         cpu_relax();
 }
 
@@ -33,7 +32,7 @@ static void run_on(int processors)
     for (int i = 0; i < TASKS; i++)
         CHECK_EQ(weft_pool_submit(pool, processors > 1 ? meet_another : wait_a_little, NULL), 0);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ended), TASKS);
+    CHECK_EQ(count_of(&ended), TASKS);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(weft_pool_reopen(pool), 0); /* starts the runtime */
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);

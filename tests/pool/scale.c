@@ -8,7 +8,7 @@
 #include <time.h>
 #include <weft/weft.h>
 
-#include "figures.h"
+#include "tasks.h"
 #include "test.h"
 
 enum { TIMES = 10, TOO_MUCH = 50, TRIES = 4 };
@@ -61,10 +61,9 @@ static int64_t cost_of_cancelling(int64_t n)
     struct crowd *crowd = calloc(1, sizeof *crowd);
     struct gate gate;
     CHECK(crowd != NULL);
-    gate_shut(&gate);
-    CHECK_EQ(weft_context_open(&crowd->context, NULL, NULL), 0);
+    crowd->context = new_context();
     pool = pool_open((weft_pool_options){.capacity = 4});
-    gate_fill(&gate, pool, 4);
+    gate_shut_and_fill(&gate, pool, 4);
     for (int64_t i = 0; i < n; i++)
         CHECK_EQ(weft_go(submit_in_context, crowd), 0);
     AWAIT_FIGURE(pool, blocked, n);
@@ -72,9 +71,7 @@ static int64_t cost_of_cancelling(int64_t n)
     gate_open(&gate); /* from here on tasks end, and look at the line */
     weft_context_cancel(crowd->context);
     pool_close(pool);
-    for (int times = 0;
-         atomic_u32_load_acquire(&crowd->cancelled) + atomic_u32_load_acquire(&crowd->admitted) !=
-         n;)
+    for (int times = 0; count_of(&crowd->cancelled) + count_of(&crowd->admitted) != n;)
         look_again(&times);
     int64_t cost = cpu_now() - before;
     weft_context_close(crowd->context);
@@ -102,13 +99,12 @@ static int64_t cost_of_deadlines(int64_t n)
     struct crowd *crowd = calloc(1, sizeof *crowd);
     struct gate gate;
     CHECK(crowd != NULL);
-    gate_shut(&gate);
     pool = pool_open((weft_pool_options){.capacity = 1});
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     int64_t before = cpu_now();
     for (int64_t i = 0; i < n; i++)
         CHECK_EQ(weft_go(submit_for_a_while, crowd), 0);
-    for (int times = 0; atomic_u32_load_acquire(&crowd->cancelled) != n;)
+    for (int times = 0; count_of(&crowd->cancelled) != n;)
         look_again(&times);
     int64_t cost = cpu_now() - before;
     gate_open(&gate);
@@ -132,13 +128,11 @@ static int64_t cost_of_keys(int64_t n)
     int64_t before = cpu_now();
     for (int64_t i = 0; i < n; i++)
         for (int k = 0; k < 2; k++) /* the second one waits for the first */
-            CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran,
-                                           &(weft_submit_options){.key = (uint64_t)i + 1}),
-                     0);
+            submit_with(pool, count_task, &ran, (weft_submit_options){.key = (uint64_t)i + 1});
     CHECK_EQ(weft_pool_resume(pool), 0);
     pool_close(pool);
     int64_t cost = cpu_now() - before;
-    CHECK_EQ(atomic_u32_load_relaxed(&ran), 2 * n);
+    CHECK_EQ(count_of(&ran), 2 * n);
     return cost;
 }
 
@@ -147,22 +141,13 @@ static void keys_that_wait(void)
     check_growth("keys", cost_of_keys, test_scale(30000));
 }
 
-/* Many tasks of one key; the one in the middle is wanted, then cancelled, and so on. */
-
-static int nothing(void *arg)
-{
-    (void)arg;
-    return 0;
-}
-
 static weft_task **start_all(int64_t n, uint64_t key)
 {
     weft_task **tasks = calloc((size_t)n, sizeof(weft_task *));
     CHECK(tasks != NULL);
     for (int64_t i = 0; i < n; i++)
-        CHECK_EQ(weft_task_start(&tasks[i], pool, nothing, NULL,
-                                 &(weft_submit_options){.key = key, .priority = (int)(i % 3) - 1}),
-                 0);
+        tasks[i] = start_task_with(pool, nothing, NULL,
+                                   (weft_submit_options){.key = key, .priority = (int)(i % 3) - 1});
     return tasks;
 }
 
@@ -216,16 +201,15 @@ static int wait_backwards(void *arg)
 
 static int64_t cost_of_waits(int64_t n)
 {
-    weft_task *waiter;
     pool = pool_open((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
     CHECK_EQ(weft_pool_pause(pool), 0);
     int64_t before = cpu_now();
     weft_task **tasks = calloc((size_t)n, sizeof(weft_task *));
     CHECK(tasks != NULL);
     waited = n;
-    CHECK_EQ(weft_task_start(&waiter, pool, wait_backwards, tasks, NULL), 0);
+    weft_task *waiter = start_task(pool, wait_backwards, tasks);
     for (int64_t i = 0; i < n; i++)
-        CHECK_EQ(weft_task_start(&tasks[i], pool, nothing, NULL, NULL), 0);
+        tasks[i] = start_task(pool, nothing, NULL);
     CHECK_EQ(weft_pool_resume(pool), 0);
     CHECK_EQ(weft_task_wait(waiter, NULL), 0);
     int64_t cost = cpu_now() - before;
@@ -249,11 +233,9 @@ static int64_t cost_of_drops(int64_t n)
     CHECK_EQ(weft_pool_pause(pool), 0);
     int64_t before = cpu_now();
     for (int64_t i = 0; i < 2 * n; i++)
-        CHECK_EQ(
-            weft_pool_submit_with(pool, count_task, &ran,
-                                  &(weft_submit_options){.priority = (int)(i % 3) - 1,
-                                                         .key = i % 2 ? (uint64_t)(i % 1000) : 0}),
-            0);
+        submit_with(pool, count_task, &ran,
+                    (weft_submit_options){.priority = (int)(i % 3) - 1,
+                                          .key = i % 2 ? (uint64_t)(i % 1000) : 0});
     int64_t dropped = pool_stats(pool).dropped;
     CHECK_EQ(dropped, n - 1);
     CHECK_EQ(weft_pool_abort(pool), n + 1);

@@ -50,7 +50,6 @@ static void note_and_take(void *arg)
 
 static void note_drop(void (*function)(void *), void *arg, void *data)
 {
-    (void)arg, (void)data;
     CHECK(function == note);
     drops++;
 }
@@ -222,7 +221,6 @@ static void runs_do_not_overlap(void)
 static void compute(void *arg)
 {
     static atomic_u32 ran;
-    (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
     atomic_u32_store_relaxed(&ran, 0);
     weft_schedule *one = every(pool, count_task, &ran, WEFT_MS);
@@ -395,8 +393,7 @@ static void priority_and_key(void)
     static int64_t takes = TICK;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 3, .queue = 10});
     begin();
-    CHECK_EQ(weft_pool_submit_with(pool, note_and_take, &takes, &(weft_submit_options){.key = 7}),
-             0);
+    submit_with(pool, note_and_take, &takes, (weft_submit_options){.key = 7});
     CHECK_EQ(weft_pool_schedule(pool, note, a_keyed, &(weft_schedule_options){.key = 7}, NULL), 0);
     until(1);
     CHECK_EQ(story.count, 1);
@@ -583,10 +580,8 @@ static void stopped(void)
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK_EQ(weft_now(), story.start + 3 * TICK);
     weft_pool_stats stats = figures(pool);
-    CHECK_EQ(stats.submitted, 4);
-    CHECK_EQ(stats.completed, 2);
-    CHECK_EQ(stats.dropped, 2);
-    CHECK_EQ(stats.rejected, 1);
+    CHECK_FIGURES(stats, FIGURE(submitted, 4), FIGURE(completed, 2), FIGURE(dropped, 2),
+                  FIGURE(rejected, 1));
     CHECK_EQ(stats_of(running).runs, 1);
     CHECK_EQ(weft_pool_submit_after(pool, note, NULL, 0, NULL), -ESHUTDOWN);
     CHECK_EQ(weft_pool_submit_every(pool, note, NULL, TICK, NULL), -ESHUTDOWN);
@@ -626,7 +621,6 @@ static void of_several_pools(void)
 static void fork_off(void (*function)(void *), void *arg, void *data)
 {
     int status = 0;
-    (void)function, (void)arg, (void)data;
     fflush(NULL);
     pid_t child = fork();
     CHECK(child >= 0);
@@ -663,7 +657,6 @@ static void note_and_panic(void *arg)
 
 static void note_panic(const weft_panic_info *info, void (*function)(void *), void *arg, void *data)
 {
-    (void)info, (void)data;
     CHECK(function == note_and_panic);
     CHECK_PTR(arg, a_panics);
 }
@@ -691,7 +684,6 @@ static void count_and_crash(void *arg)
 static void say_nothing(const weft_panic_info *info, void (*function)(void *), void *arg,
                         void *data)
 {
-    (void)info, (void)arg, (void)data;
     CHECK(function == count_and_crash);
 }
 
@@ -762,7 +754,6 @@ static struct {
 
 static void race_drop(void (*function)(void *), void *arg, void *data)
 {
-    (void)data;
     CHECK(function == count_task);
     CHECK_PTR(arg, &race.ran);
     atomic_u32_add_seq_cst(&race.dropped, 1);
@@ -805,8 +796,7 @@ static void race_on(void *arg)
 
 static void stop_soon(void *arg)
 {
-    (void)arg;
-    while (atomic_u32_load_acquire(&race.ready) < RACERS)
+    while (count_of(&race.ready) < RACERS)
         weft_yield();
     weft_wg_done(&race.go);
     CHECK_EQ(weft_sleep((int64_t)(race.seed % 100) * WEFT_US), 0);
@@ -829,14 +819,12 @@ static void race_with_the_stop(void)
                 .function = race_on, .arg = (void *)(uintptr_t)i, .thread = (round + i) % 3 == 0};
         bodies[RACERS] = (struct body){.function = stop_soon, .thread = round % 2 == 0};
         bodies_run(bodies, RACERS + 1);
-        uint32_t ran = atomic_u32_load_acquire(&race.ran);
-        uint32_t dropped = atomic_u32_load_acquire(&race.dropped);
-        CHECK(ran + dropped <= atomic_u32_load_acquire(&race.accepted));
+        uint32_t ran = count_of(&race.ran);
+        uint32_t dropped = count_of(&race.dropped);
+        CHECK(ran + dropped <= count_of(&race.accepted));
         weft_pool_stats stats = figures(race.pool);
-        CHECK_EQ(stats.schedules, 0);
-        CHECK_EQ(stats.dropped, dropped);
-        CHECK_EQ(stats.completed, ran + atomic_u32_load_acquire(&race.periodic));
-        CHECK_EQ(stats.blocked, 0);
+        CHECK_FIGURES(stats, FIGURE(schedules, 0), FIGURE(dropped, dropped),
+                      FIGURE(completed, ran + count_of(&race.periodic)), FIGURE(blocked, 0));
         pool_close(race.pool);
     }
 }
@@ -855,7 +843,7 @@ static void cancel_races_with_the_clock(void)
         cancelled += weft_schedule_cancel(other) == 0;
         await(&ran, (uint32_t)(2 - cancelled));
         pool_close(pool);
-        CHECK_EQ(atomic_u32_load_acquire(&ran), 2 - cancelled);
+        CHECK_EQ(count_of(&ran), 2 - cancelled);
         weft_schedule_release(one);
         weft_schedule_release(other);
     }

@@ -36,7 +36,7 @@ static void *lock_spin(void *arg)
 {
     in_sleep = count_sleep;
     weft_spin_lock(&spin);
-    CHECK(atomic_u32_load_acquire(&sleeps) >= ROUNDS);
+    CHECK(count_of(&sleeps) >= ROUNDS);
     weft_spin_unlock(&spin);
     return arg;
 }
@@ -46,7 +46,7 @@ static void a_lock_that_is_held_long(void)
     pthread_t thread;
     weft_spin_lock(&spin);
     CHECK_EQ(pthread_create(&thread, NULL, lock_spin, NULL), 0);
-    while (atomic_u32_load_acquire(&sleeps) < ROUNDS)
+    while (count_of(&sleeps) < ROUNDS)
         sched_yield();
     weft_spin_unlock(&spin);
     CHECK_EQ(pthread_join(thread, NULL), 0);
@@ -94,8 +94,7 @@ static void a_thread_sleeps_in_line(void)
     pthread_t thread;
     pool = begin((weft_pool_options){.capacity = CAPACITY, .queue = QUEUE});
     CHECK_EQ(weft_pool_pause(pool), 0);
-    for (int i = 0; i < FULL; i++)
-        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    submit_counts(pool, &ran, FULL);
     in_sleep = make_room;
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     CHECK_EQ(slept, 1);
@@ -105,7 +104,7 @@ static void a_thread_sleeps_in_line(void)
     CHECK_EQ(pthread_join(thread, NULL), 0);
     CHECK_EQ(weft_pool_resume(pool), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), FULL + 2);
+    CHECK_EQ(count_of(&ran), FULL + 2);
 }
 
 int main(void)

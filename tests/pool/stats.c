@@ -16,20 +16,16 @@ static atomic_u32 ran;
 static void check_figures(weft_pool *pool, int64_t running, int64_t queued, int64_t submitted,
                           int64_t completed)
 {
-    weft_pool_stats stats = pool_stats(pool);
-    CHECK_EQ(stats.running, running);
-    CHECK_EQ(stats.starting, 0);
-    CHECK_EQ(stats.queued, queued);
-    CHECK_EQ(stats.submitted, submitted);
-    CHECK_EQ(stats.completed, completed);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(running, running), FIGURE(starting, 0),
+                  FIGURE(queued, queued), FIGURE(submitted, submitted),
+                  FIGURE(completed, completed));
 }
 
 /* One by one. */
 
-static void check_each(void *arg)
+static void each_figure_counts_one_thing(void *arg)
 {
     static struct gate gate;
-    (void)arg;
     weft_pool *pool =
         pool_open((weft_pool_options){.capacity = 3, .queue = 4, .expiry = WEFT_NEVER});
     weft_pool_stats stats = pool_stats(pool), zero = {.capacity = 3, .queue = 4};
@@ -41,8 +37,7 @@ static void check_each(void *arg)
         await(&gate.gauge.now, (uint32_t)i);
         check_figures(pool, i, 0, i, 0);
     }
-    CHECK_EQ(pool_stats(pool).workers, 3);
-    CHECK_EQ(pool_stats(pool).idle, 0);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(workers, 3), FIGURE(idle, 0));
     atomic_u32_store_relaxed(&ran, 0);
     for (int i = 1; i <= 4; i++) {
         CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
@@ -51,105 +46,64 @@ static void check_each(void *arg)
     CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), -EAGAIN);
     CHECK_EQ(pool_stats(pool).rejected, 1);
     gate_open(&gate);
-    await_completed(pool, 7);
+    AWAIT_FIGURE(pool, completed, 7);
     check_figures(pool, 0, 0, 7, 7);
-    while (pool_stats(pool).idle != 3)
-        weft_yield();
+    AWAIT_FIGURE(pool, idle, 3);
     stats = pool_stats(pool);
-    CHECK_EQ(stats.workers, 3);
-    CHECK_EQ(stats.most_workers, 3);
+    CHECK_FIGURES(stats, FIGURE(workers, 3), FIGURE(most_workers, 3));
     CHECK_EQ(stats.dropped + stats.cancelled + stats.panicked + stats.blocked, 0);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     stats = pool_stats(pool);
-    CHECK_EQ(stats.workers, 0);
-    CHECK_EQ(stats.most_workers, 3);
-    CHECK_EQ(stats.completed, 7);
+    CHECK_FIGURES(stats, FIGURE(workers, 0), FIGURE(most_workers, 3), FIGURE(completed, 7));
     pool_close(pool);
 }
 
-static void each_figure_counts_one_thing(void)
-{
-    everywhere(check_each);
-}
-
 /* Each way to be turned away. */
-static void check_rejected(void *arg)
+static void rejected_counts_who_was_turned_away(void *arg)
 {
     static struct gate gate;
     enum { WAIT = 3 };
-    struct submitter_body own[WAIT];
-    struct body bodies[WAIT];
-    weft_context *context;
-    (void)arg;
+    struct submission own[WAIT];
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .max_blocked = WAIT});
-    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
+    weft_context *context = new_context();
+    gate_shut_and_fill(&gate, pool, 1);
     for (int i = 0; i < WAIT; i++) {
-        own[i] = (struct submitter_body){.pool = pool,
-                                         .function = count_task,
-                                         .arg = &ran,
-                                         .deadline = WEFT_NEVER,
-                                         .context = i == 0 ? context : NULL};
-        bodies[i] = (struct body){.function = submitter_main, .arg = &own[i], .thread = i == 1};
-        body_start(&bodies[i]);
-        await_blocked(pool, i + 1);
+        submission_start_in(&own[i], pool, count_task, &ran, i == 0 ? context : NULL, i == 1);
+        AWAIT_FIGURE(pool, blocked, i + 1);
         CHECK_EQ(pool_stats(pool).rejected, 0);
     }
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -EAGAIN); /* too many wait */
     CHECK_EQ(pool_stats(pool).rejected, 1);
     weft_context_cancel(context);
-    body_join(&bodies[0]);
-    CHECK_EQ(own[0].result, -ECANCELED);
-    CHECK_EQ(pool_stats(pool).rejected, 2);
-    CHECK_EQ(pool_stats(pool).blocked, 2);
+    CHECK_EQ(submission_end(&own[0]), -ECANCELED);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(rejected, 2), FIGURE(blocked, 2));
     CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, weft_after(WEFT_US)), -ETIMEDOUT);
     CHECK_EQ(pool_stats(pool).rejected, 3);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NOW), -ETIMEDOUT);
-    for (int i = 1; i < WAIT; i++) {
-        body_join(&bodies[i]);
-        CHECK_EQ(own[i].result, -ESHUTDOWN);
-    }
+    for (int i = 1; i < WAIT; i++)
+        CHECK_EQ(submission_end(&own[i]), -ESHUTDOWN);
     CHECK_EQ(pool_stats(pool).rejected, 5);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ESHUTDOWN);
-    weft_pool_stats stats = pool_stats(pool);
-    CHECK_EQ(stats.rejected, 6);
-    CHECK_EQ(stats.blocked, 0);
-    CHECK_EQ(stats.submitted, 1);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(rejected, 6), FIGURE(blocked, 0), FIGURE(submitted, 1));
     gate_open(&gate);
     pool_close(pool);
     weft_context_close(context);
 }
 
-static void rejected_counts_who_was_turned_away(void)
-{
-    everywhere(check_rejected);
-}
-
-static int count_result(void *arg)
-{
-    count_task(arg);
-    return 0;
-}
-
-static void check_gone(void *arg)
+static void what_will_not_run_is_counted(void *arg)
 {
     static struct gate gate;
-    weft_task *task;
-    (void)arg;
     weft_pool *pool =
         pool_open((weft_pool_options){.capacity = 1, .queue = 3, .when_full = WEFT_DROP_OLDEST});
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     atomic_u32_store_relaxed(&ran, 0);
-    for (int i = 0; i < 5; i++)
-        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    submit_counts(pool, &ran, 5);
     CHECK_EQ(pool_stats(pool).dropped, 2); /* by policy */
     check_figures(pool, 1, 3, 6, 0);
     CHECK_EQ(weft_pool_abort(pool), 3);
     CHECK_EQ(pool_stats(pool).dropped, 5);
     check_figures(pool, 1, 0, 6, 0);
-    CHECK_EQ(weft_task_start(&task, pool, count_result, &ran, NULL), 0);
+    weft_task *task = start_task(pool, count_handle, &ran);
     check_figures(pool, 1, 1, 7, 0);
     CHECK_EQ(weft_task_cancel(task), 0);
     check_figures(pool, 1, 0, 7, 0); /* its place is free */
@@ -158,17 +112,10 @@ static void check_gone(void *arg)
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     gate_open(&gate);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    weft_pool_stats stats = pool_stats(pool);
-    CHECK_EQ(stats.submitted, 8);
-    CHECK_EQ(stats.cancelled, 1);
-    CHECK_EQ(stats.completed, 2);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(submitted, 8), FIGURE(cancelled, 1),
+                  FIGURE(completed, 2));
+    CHECK_EQ(count_of(&ran), 1);
     pool_close(pool);
-}
-
-static void what_will_not_run_is_counted(void)
-{
-    everywhere(check_gone);
 }
 
 /* Under load. */
@@ -222,8 +169,7 @@ static void check_growth(const weft_pool_stats *before, const weft_pool_stats *n
 static void watch_load(void *arg)
 {
     weft_pool_stats before = pool_stats(load.pool);
-    (void)arg;
-    while (atomic_u32_load_acquire(&load.left) > 0) {
+    while (count_of(&load.left) > 0) {
         weft_pool_stats now = pool_stats(load.pool);
         check_growth(&before, &now);
         CHECK(now.running <= load.capacity);
@@ -252,8 +198,8 @@ static void run_load(weft_pool_options options)
     bodies_run(bodies, SUBMITTERS + 2);
     CHECK_EQ(weft_pool_stop(load.pool, WEFT_NEVER), 0);
     weft_pool_stats stats = pool_stats(load.pool);
-    CHECK_EQ(stats.submitted, atomic_u32_load_acquire(&load.admitted));
-    CHECK_EQ(stats.rejected, atomic_u32_load_acquire(&load.turned_away));
+    CHECK_FIGURES(stats, FIGURE(submitted, count_of(&load.admitted)),
+                  FIGURE(rejected, count_of(&load.turned_away)));
     CHECK_EQ(stats.completed + stats.dropped, stats.submitted);
     CHECK_EQ(stats.running + stats.starting + stats.queued + stats.blocked + stats.workers +
                  stats.idle,
@@ -263,7 +209,6 @@ static void run_load(weft_pool_options options)
 
 static void run_loads(void *arg)
 {
-    (void)arg;
     run_load((weft_pool_options){.capacity = 1});
     run_load((weft_pool_options){.capacity = 3, .queue = 10, .expiry = WEFT_US});
     run_load((weft_pool_options){.capacity = 10, .queue = WEFT_UNLIMITED, .reuse = WEFT_FIFO});
@@ -282,14 +227,12 @@ static void figures_agree_at_every_moment(void)
 
 static void count_behind_a_holder(void *arg)
 {
-    (void)arg;
     memset(&holder, 0, sizeof holder);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
     CHECK_EQ(weft_pool_pause(pool), 0);
     CHECK_EQ(weft_pool_submit(pool, hold_processor, NULL), 0);
     atomic_u32_store_relaxed(&ran, 0);
-    for (int i = 0; i < 50; i++)
-        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    submit_counts(pool, &ran, 50);
     weft_pool_stats stats = pool_stats(pool);
     CHECK_EQ(stats.starting, 1); /* a place is free */
     CHECK_EQ(stats.queued, 50);
@@ -297,7 +240,7 @@ static void count_behind_a_holder(void *arg)
     await(&holder.begun, 1);
     check_figures(pool, 1, 50, 51, 0);
     atomic_u32_store_release(&holder.over, 1);
-    await_completed(pool, 51);
+    AWAIT_FIGURE(pool, completed, 51);
     check_figures(pool, 0, 0, 51, 51);
     pool_close(pool);
 }
@@ -312,17 +255,15 @@ static void what_waits_behind_another_is_queued(void)
 
 static void steal_behind_a_holder(void *arg)
 {
-    (void)arg;
     memset(&holder, 0, sizeof holder);
     weft_pool *pool = pool_open((weft_pool_options){.queue = WEFT_UNLIMITED});
     CHECK_EQ(weft_pool_pause(pool), 0);
     CHECK_EQ(weft_pool_submit(pool, hold_processor, NULL), 0);
     atomic_u32_store_relaxed(&ran, 0);
-    for (int i = 0; i < 10; i++)
-        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    submit_counts(pool, &ran, 10);
     CHECK_EQ(weft_pool_resume(pool), 0);
     await(&ran, 10); /* they do not wait for the holder */
-    CHECK_EQ(atomic_u32_load_acquire(&holder.over), 0);
+    CHECK_EQ(count_of(&holder.over), 0);
     CHECK(pool_stats(pool).stolen <= 10);
     atomic_u32_store_release(&holder.over, 1);
     pool_close(pool);
@@ -336,9 +277,9 @@ static void nothing_waits_behind_a_task_that_computes(void)
 
 int main(void)
 {
-    RUN_BOTH(each_figure_counts_one_thing);
-    RUN_BOTH(rejected_counts_who_was_turned_away);
-    RUN_BOTH(what_will_not_run_is_counted);
+    RUN_EVERYWHERE(each_figure_counts_one_thing);
+    RUN_EVERYWHERE(rejected_counts_who_was_turned_away);
+    RUN_EVERYWHERE(what_will_not_run_is_counted);
     RUN_BOTH(figures_agree_at_every_moment);
     RUN_PLAIN(what_waits_behind_another_is_queued,
               "holds a processor while others run on another one");

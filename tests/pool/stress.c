@@ -142,7 +142,7 @@ static void disturb(void *arg)
 {
     struct prng prng;
     prng_seed(&prng, world.seed + 2000 + (uintptr_t)arg);
-    while (atomic_u32_load_acquire(&world.left) > 0) {
+    while (count_of(&world.left) > 0) {
         disturb_once(&prng);
         CHECK_EQ(weft_sleep(prng_below(&prng, 100) * WEFT_US), 0);
     }
@@ -151,8 +151,8 @@ static void disturb(void *arg)
 
 static void check_job(const struct job *job, int64_t *taken, int64_t *drops, int64_t *refused)
 {
-    uint32_t ran = atomic_u32_load_acquire(&job->ran);
-    uint32_t dropped = atomic_u32_load_acquire(&job->dropped);
+    uint32_t ran = count_of(&job->ran);
+    uint32_t dropped = count_of(&job->dropped);
     CHECK_EQ(ran + dropped, job->fate == TAKEN);
     *taken += job->fate == TAKEN;
     *drops += dropped;
@@ -167,10 +167,8 @@ static void check_world(void)
             for (int k = 0; k <= CHILDREN; k++)
                 check_job(&world.jobs[i][j][k], &taken, &drops, &refused);
     weft_pool_stats stats = pool_stats(world.pool);
-    CHECK_EQ(stats.submitted, taken);
-    CHECK_EQ(stats.dropped, drops);
-    CHECK_EQ(stats.rejected, refused);
-    CHECK_EQ(stats.completed, taken - drops);
+    CHECK_FIGURES(stats, FIGURE(submitted, taken), FIGURE(dropped, drops),
+                  FIGURE(rejected, refused), FIGURE(completed, taken - drops));
     CHECK_EQ(stats.running + stats.starting + stats.queued, 0);
     CHECK_EQ(stats.blocked + stats.workers + stats.idle, 0);
 }
@@ -199,7 +197,6 @@ static void run_world(weft_pool_options options)
 
 static void run_policies(void *arg)
 {
-    (void)arg;
     for (int policy = WEFT_BLOCK; policy <= WEFT_DROP_OLDEST; policy++) {
         weft_pool_options options = {.capacity = 3,
                                      .queue = world.seed % 3 * 20,

@@ -4,8 +4,8 @@
  */
 #include <stdalign.h>
 
-#include "figures.h"
 #include "seeds.h"
+#include "tasks.h"
 
 static atomic_u32 ran;
 
@@ -45,7 +45,6 @@ static void check_copy(void *arg)
 
 static void drop_copy(void (*function)(void *), void *arg, void *data)
 {
-    (void)data;
     function(arg);
 }
 
@@ -62,39 +61,30 @@ static void copy_all(weft_pool *pool, uint32_t rounds)
         }
 }
 
-static void check_copies(void *arg)
+static void arguments_are_copied(void *arg)
 {
     static struct gate gate;
     uint32_t rounds = (uint32_t)test_scale(20);
-    (void)arg;
     for (int when_full = 0; when_full <= WEFT_DROP_OLDEST; when_full++) {
         if (when_full == WEFT_REJECT)
             continue;
         memset(&copies, 0, sizeof copies);
         weft_pool *pool = pool_open((weft_pool_options){
             .capacity = 2, .queue = 10, .when_full = when_full, .on_drop = drop_copy});
-        if (when_full != WEFT_BLOCK) {
-            gate_shut(&gate);
-            gate_fill(&gate, pool, 2);
-        }
+        if (when_full != WEFT_BLOCK)
+            gate_shut_and_fill(&gate, pool, 2);
         copy_all(pool, rounds);
         if (when_full != WEFT_BLOCK)
             gate_open(&gate);
         pool_close(pool);
         for (size_t size = 1; size <= WEFT_COPY_MAX; size++)
-            CHECK_EQ(atomic_u32_load_acquire(&copies.seen[size]), rounds);
+            CHECK_EQ(count_of(&copies.seen[size]), rounds);
     }
 }
 
-static void arguments_are_copied(void)
-{
-    everywhere(check_copies);
-}
-
-static void check_invoke(void *arg)
+static void a_function_may_be_bound(void *arg)
 {
     static struct gate gate;
-    (void)arg;
     gate_shut(&gate);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .function = gate_task});
     CHECK_EQ(weft_pool_invoke(pool, &gate), 0);
@@ -108,12 +98,7 @@ static void check_invoke(void *arg)
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0); /* others as well */
     pool_close(pool);
     CHECK_EQ(gauge_total(&gate.gauge), 3);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
-}
-
-static void a_function_may_be_bound(void)
-{
-    everywhere(check_invoke);
+    CHECK_EQ(count_of(&ran), 1);
 }
 
 /* Batches. */
@@ -130,11 +115,10 @@ static void note_batch(void *arg)
     journal_add(&batch.began, *(int *)arg);
 }
 
-static void check_batch(void *arg)
+static void a_batch_goes_as_far_as_it_can(void *arg)
 {
     static struct gate gate;
     void *args[BATCH];
-    (void)arg;
     for (int i = 0; i < BATCH; i++) {
         batch.number[i] = i;
         args[i] = &batch.number[i];
@@ -145,8 +129,7 @@ static void check_batch(void *arg)
         atomic_u32_store_relaxed(&batch.began.length, 0);
         options.when_full = blocks ? WEFT_BLOCK : WEFT_REJECT;
         weft_pool *pool = pool_open(options);
-        gate_shut(&gate);
-        gate_fill(&gate, pool, 1);
+        gate_shut_and_fill(&gate, pool, 1);
         int64_t deadline = blocks ? weft_after(WEFT_MS) : WEFT_NEVER;
         CHECK_EQ(weft_pool_submit_batch(pool, note_batch, args, BATCH, deadline), 4);
         if (blocks)
@@ -154,7 +137,7 @@ static void check_batch(void *arg)
         CHECK_EQ(weft_pool_submit_batch(pool, note_batch, args, BATCH, deadline),
                  blocks ? -ETIMEDOUT : -EAGAIN);
         gate_open(&gate);
-        await_completed(pool, 5);
+        AWAIT_FIGURE(pool, completed, 5);
         if (blocks) /* waits as often as need be; the pool's own function */
             CHECK_EQ(weft_pool_submit_batch(pool, NULL, args + 4, BATCH - 4, WEFT_NEVER),
                      BATCH - 4);
@@ -162,16 +145,11 @@ static void check_batch(void *arg)
         CHECK_EQ(weft_pool_submit_batch(pool, note_batch, args, BATCH, WEFT_NEVER), -ESHUTDOWN);
         CHECK_EQ(pool_stats(pool).completed, blocks ? BATCH + 1 : 5);
         pool_close(pool);
-        uint32_t length = atomic_u32_load_acquire(&batch.began.length);
+        uint32_t length = count_of(&batch.began.length);
         CHECK_EQ(length, blocks ? BATCH : 4);
         for (int i = 0; i < (int)length; i++)
             CHECK_EQ(batch.began.entries[i], i);
     }
-}
-
-static void a_batch_goes_as_far_as_it_can(void)
-{
-    everywhere(check_batch);
 }
 
 /* Who submits: fibers, threads, tasks. */
@@ -185,7 +163,6 @@ static struct {
 
 static void child(void *arg)
 {
-    (void)arg;
     weft_yield();
     atomic_u32_add_seq_cst(&crowd.children, 1);
 }
@@ -221,16 +198,16 @@ static void anybody_may_submit(void)
         bodies_run(bodies, MANY);
         pool_close(crowd.pool);
         CHECK_EQ(gauge_total(&crowd.gauge), MANY * crowd.each);
-        CHECK_EQ(atomic_u32_load_acquire(&crowd.children), MANY * crowd.each);
+        CHECK_EQ(count_of(&crowd.children), MANY * crowd.each);
         CHECK(gauge_most(&crowd.gauge) <= 4);
     }
 }
 
 int main(void)
 {
-    RUN_BOTH(arguments_are_copied);
-    RUN_BOTH(a_function_may_be_bound);
-    RUN_BOTH(a_batch_goes_as_far_as_it_can);
+    RUN_EVERYWHERE(arguments_are_copied);
+    RUN_EVERYWHERE(a_function_may_be_bound);
+    RUN_EVERYWHERE(a_batch_goes_as_far_as_it_can);
     RUN_BOTH(anybody_may_submit);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;

@@ -7,8 +7,8 @@
 #include <unistd.h>
 #include <weft/weft.h>
 
-#include "figures.h"
 #include "seeds.h"
+#include "tasks.h"
 
 static weft_pool *subpool(weft_pool *parent, int64_t capacity)
 {
@@ -20,12 +20,6 @@ static weft_pool *root(int64_t capacity)
 {
     return pool_open(
         (weft_pool_options){.capacity = capacity, .queue = WEFT_UNLIMITED, .name = "root"});
-}
-
-static int wait_at_gate(void *gate)
-{
-    gate_task(gate);
-    return 0;
 }
 
 /* Opening and closing. */
@@ -122,12 +116,10 @@ static void both_capacities_bound_what_runs(void)
 static void what_others_do_not_use_is_there(void)
 {
     struct gate gate, more;
-    gate_shut(&gate);
     gate_shut(&more);
     struct tree tree = tree_open(5, 4, 5);
-    gate_fill(&gate, tree.pools[ONE], 4);
-    CHECK_EQ(pool_stats(tree.pools[PARENT]).below, 4);
-    CHECK_EQ(pool_stats(tree.pools[PARENT]).running, 0);
+    gate_shut_and_fill(&gate, tree.pools[ONE], 4);
+    CHECK_FIGURES(pool_stats(tree.pools[PARENT]), FIGURE(below, 4), FIGURE(running, 0));
     CHECK_EQ(weft_pool_submit(tree.pools[OTHER], gate_task, &gate), 0);
     await_at_gate(&gate, 5);
     CHECK_EQ(pool_stats(tree.pools[PARENT]).below, 5);
@@ -185,13 +177,12 @@ static void keep_going(void *arg)
 {
     weft_pool *pool = arg;
     weft_yield(); /* under a seed a task that computes takes no time, and its turn is never over */
-    if (!atomic_u32_load_acquire(&turns.over))
+    if (!count_of(&turns.over))
         CHECK_EQ(weft_pool_submit(pool, keep_going, pool), 0);
 }
 
 static void end_it(void *arg)
 {
-    (void)arg;
     atomic_u32_store_release(&turns.over, 1);
 }
 
@@ -203,8 +194,7 @@ static void nobody_is_kept_out(void)
                 continue;
             struct tree tree = tree_open(2, 2, 2);
             atomic_u32_store_relaxed(&turns.over, 0);
-            for (int i = 0; i < 4; i++)
-                CHECK_EQ(weft_pool_submit(tree.pools[greedy], keep_going, tree.pools[greedy]), 0);
+            submit_many(tree.pools[greedy], keep_going, tree.pools[greedy], 4);
             CHECK_EQ(weft_pool_submit(tree.pools[other], end_it, NULL), 0);
             tree_close(&tree);
         }
@@ -218,11 +208,10 @@ static void a_pause_of_the_parent_is_for_all(void)
     struct gate gate;
     weft_context *context;
     for (int by_context = 0; by_context < 2; by_context++) {
-        gate_shut(&gate);
         ran.value = 0;
         struct tree tree = tree_open(3, 2, 2);
-        gate_fill(&gate, tree.pools[ONE], 1);
-        CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+        gate_shut_and_fill(&gate, tree.pools[ONE], 1);
+        context = new_context();
         if (by_context)
             CHECK_EQ(weft_pool_pause_until(tree.pools[PARENT], context), 0);
         else
@@ -230,7 +219,7 @@ static void a_pause_of_the_parent_is_for_all(void)
         for (int k = 0; k < POOLS; k++)
             submit_counts(tree.pools[k], &ran, 5);
         gate_open(&gate); /* what runs goes on, and its place is nobody's */
-        await_completed(tree.pools[ONE], 1);
+        AWAIT_FIGURE(tree.pools[ONE], completed, 1);
         for (int i = 0; i < 100; i++)
             weft_yield();
         CHECK_EQ(ran.value, 0);
@@ -265,8 +254,7 @@ static void both_can_be_tuned(void)
     gate_shut(&gate);
     struct tree tree = tree_open(1, 1, 1);
     for (int k = 0; k < POOLS; k++)
-        for (int i = 0; i < 3; i++)
-            CHECK_EQ(weft_pool_submit(tree.pools[k], gate_task, &gate), 0);
+        submit_many(tree.pools[k], gate_task, &gate, 3);
     await_at_gate(&gate, 1);
     CHECK_EQ(weft_pool_tune(tree.pools[ONE], 3), 0);
     CHECK_EQ(weft_pool_tune(tree.pools[PARENT], 4), 0);
@@ -289,12 +277,11 @@ static void what_leaves_the_queue_keeps_nobody(void)
     atomic_u32 ran = {0};
     struct gate gate;
     for (int how = 0; how < 3; how++) {
-        gate_shut(&gate);
         struct tree tree = tree_open(1, 1, 1);
         weft_pool *one = tree.pools[ONE];
         ran.value = 0;
-        gate_fill(&gate, tree.pools[PARENT], 1);
-        weft_task *task = start_task(one, wait_at_gate, &gate);
+        gate_shut_and_fill(&gate, tree.pools[PARENT], 1);
+        weft_task *task = start_task(one, gate_handle, &gate);
         submit_counts(tree.pools[OTHER], &ran, 3);
         submit_counts(tree.pools[PARENT], &ran, 3);
         if (how == 0)
@@ -311,14 +298,6 @@ static void what_leaves_the_queue_keeps_nobody(void)
     }
 }
 
-/* Contexts. */
-
-static int sleep_for_ever(void *arg)
-{
-    (void)arg;
-    return weft_sleep_until(WEFT_NEVER);
-}
-
 static void sleep_plainly(void *ended)
 {
     CHECK(weft_sleep_until(WEFT_NEVER) < 0);
@@ -330,16 +309,16 @@ static void contexts_end_what_is_under_them(void)
     for (int above = 0; above < 2; above++) {
         atomic_u32 ended = {0}, ran = {0};
         weft_context *context, *own;
-        CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
-        CHECK_EQ(weft_context_open(&own, NULL, NULL), 0);
+        context = new_context();
+        own = new_context();
         weft_pool *parent = pool_open((weft_pool_options){.capacity = 4, .context = context});
         weft_pool *heir = subpool(parent, 2);
         weft_pool *other = pool_open(
             (weft_pool_options){.capacity = 2, .queue = 9, .parent = parent, .context = own});
         CHECK_EQ(weft_pool_submit(heir, sleep_plainly, &ended), 0);
         CHECK_EQ(weft_pool_submit(other, sleep_plainly, &ended), 0);
-        await_running(heir, 1);
-        await_running(other, 1);
+        AWAIT_FIGURE(heir, running, 1);
+        AWAIT_FIGURE(other, running, 1);
         weft_context_cancel(above ? context : own);
         await_count(&ended, 1);
         CHECK_EQ(weft_pool_submit(above ? heir : other, count_task, &ran), -ESHUTDOWN);
@@ -361,8 +340,8 @@ static void cancel_is_for_one_pool(void)
     weft_pool *sub = pool_open((weft_pool_options){.parent = parent, .cancellable = 1});
     weft_task *above = start_task(parent, sleep_for_ever, NULL);
     weft_task *below = start_task(sub, sleep_for_ever, NULL);
-    await_running(parent, 1);
-    await_running(sub, 1);
+    AWAIT_FIGURE(parent, running, 1);
+    AWAIT_FIGURE(sub, running, 1);
     CHECK_EQ(weft_pool_cancel(parent), 0);
     CHECK_EQ(end_task(above), -ECANCELED);
     CHECK(!weft_task_ended(below));
@@ -423,8 +402,7 @@ static void tasks_of_a_tree_never_wait_to_submit(void)
     for (int k = 0; k < POOLS; k++)
         CHECK_EQ(weft_pool_submit(tree.pools[k], submit_to_full, &tree), 0);
     for (int k = 0; k < POOLS; k++)
-        while (pool_stats(tree.pools[k]).completed != 4)
-            weft_yield();
+        AWAIT_FIGURE(tree.pools[k], completed, 4);
     CHECK_EQ(turns.over.value, 9);
     CHECK(pool_stats(parent).beyond > 0);
     tree_close(&tree);
@@ -436,12 +414,11 @@ static void policies_are_each_pool_s_own(void)
     struct gate gate;
     atomic_u32 ran = {0};
     weft_limiter *limiter;
-    gate_shut(&gate);
     CHECK_EQ(weft_limiter_open(&limiter, &(weft_limiter_options){.rate = 100000, .burst = 1}), 0);
     weft_pool *parent = pool_open((weft_pool_options){.capacity = 1, .limiter = limiter});
     weft_pool *sub = pool_open(
         (weft_pool_options){.parent = parent, .capacity = 2, .queue = 1, .when_full = WEFT_REJECT});
-    gate_fill(&gate, parent, 1);
+    gate_shut_and_fill(&gate, parent, 1);
     submit_counts(sub, &ran, 3); /* its own limit is what counts */
     CHECK_EQ(weft_pool_submit(sub, count_task, &ran), -EAGAIN);
     CHECK_EQ(pool_waiting(sub), 3);

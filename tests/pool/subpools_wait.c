@@ -7,8 +7,8 @@
 #include <weft/weft.h>
 
 #include "base/prng.h"
-#include "figures.h"
 #include "seeds.h"
+#include "tasks.h"
 
 enum { PARENT, ONE, OTHER, POOLS };
 
@@ -105,7 +105,6 @@ static struct {
 
 static void want_lock(void *arg)
 {
-    (void)arg;
     weft_mutex_lock(&lock.mutex);
     count_task(&lock.has);
     weft_mutex_unlock(&lock.mutex);
@@ -113,7 +112,6 @@ static void want_lock(void *arg)
 
 static int awaited(void *arg)
 {
-    (void)arg;
     CHECK_EQ(lock.has.value, 0); /* none has the lock before A gives it back */
     (void)weft_sleep(WEFT_US);
     count_task(&lock.b_ran);
@@ -127,11 +125,9 @@ static int awaited_member(void *arg)
 
 static void hold_and_wait(void *arg)
 {
-    (void)arg;
     weft_mutex_lock(&lock.mutex);
     for (int k = 0; k < POOLS; k++)
-        for (int i = 0; i < 3; i++)
-            CHECK_EQ(weft_pool_submit(lock.tree.pools[k], want_lock, NULL), 0);
+        submit_many(lock.tree.pools[k], want_lock, NULL, 3);
     weft_pool *where = lock.tree.pools[lock.b_in];
     if (lock.by_group) {
         weft_group *group = group_over(where, NULL);
@@ -165,16 +161,13 @@ static void what_is_waited_for_goes_first(void)
 
 static int start_in_one(void *arg)
 {
-    (void)arg;
     return end_task(start_task(lock.tree.pools[ONE], awaited, NULL));
 }
 
 static void wait_across(void *arg)
 {
-    (void)arg;
     weft_mutex_lock(&lock.mutex);
-    for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_pool_submit(lock.tree.pools[ONE], want_lock, NULL), 0);
+    submit_many(lock.tree.pools[ONE], want_lock, NULL, 3);
     CHECK_EQ(end_task(start_task(lock.tree.pools[lock.b_in], start_in_one, NULL)), 7);
     weft_mutex_unlock(&lock.mutex);
 }
@@ -203,16 +196,9 @@ static struct {
     weft_task *awaited;
 } patience;
 
-static int pass_gate(void *gate)
-{
-    gate_task(gate);
-    return 0;
-}
-
 static void give_up(void *arg)
 {
-    (void)arg;
-    patience.awaited = start_task(patience.tree.pools[OTHER], pass_gate, &patience.gate);
+    patience.awaited = start_task(patience.tree.pools[OTHER], gate_handle, &patience.gate);
     CHECK_EQ(weft_task_wait_until(patience.awaited, NULL, weft_after(WEFT_MS)), -ETIMEDOUT);
     CHECK_EQ(patience.gate.gauge.total.value, 1);
     for (int k = 0; k < POOLS; k++)
@@ -231,7 +217,7 @@ static void a_wait_that_gives_up_goes_on(void)
         patience.tree = tree_open(1, 1, 1, WEFT_UNLIMITED);
         CHECK_EQ(weft_pool_submit(patience.tree.pools[k], give_up, NULL), 0);
         await_count(&patience.waited, 1);
-        await_completed(patience.tree.pools[k], 1);
+        AWAIT_FIGURE(patience.tree.pools[k], completed, 1);
         for (int i = 0; i < 20; i++)
             weft_yield();
         CHECK_EQ(patience.ran.value, 0); /* the awaited task has the only place */
@@ -251,14 +237,7 @@ static void look_back(void *arg)
 
 static int seven(void *arg)
 {
-    (void)arg;
     return 7;
-}
-
-static int nothing(void *arg)
-{
-    (void)arg;
-    return 0;
 }
 
 static void close_group(void *group)
@@ -370,7 +349,7 @@ static void at_random(void)
         }
         for (int k = 0; k < POOLS; k++)
             CHECK_EQ(weft_pool_resume(wild.tree.pools[k]), 0);
-        while (atomic_u32_load_acquire(&wild.ended) != atomic_u32_load_acquire(&wild.started))
+        while (count_of(&wild.ended) != count_of(&wild.started))
             (void)weft_sleep(50 * WEFT_US);
         tree_close(&wild.tree);
         CHECK_EQ(wild.ended.value, wild.started.value);

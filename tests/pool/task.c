@@ -4,19 +4,11 @@
 #include <weft/weft.h>
 
 #include "failing.h"
-#include "figures.h"
 #include "seeds.h"
+#include "tasks.h"
 
 #define TASK_POISON ((weft_task *)(uintptr_t)0xdead)
 #define RESULT_POISON INT_MIN
-
-static weft_task *start(weft_pool *pool, int (*function)(void *), void *arg)
-{
-    weft_task *task = TASK_POISON;
-    CHECK_EQ(weft_task_start(&task, pool, function, arg, NULL), 0);
-    CHECK(task != NULL && task != TASK_POISON);
-    return task;
-}
 
 /* Results. */
 
@@ -30,7 +22,7 @@ static void result_and_error(void *arg)
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 4, .queue = 1});
     int many = (int)test_scale(1000);
     for (int i = -many; i <= many; i++) { /* any number, and errors */
-        weft_task *task = start(pool, twice, &i);
+        weft_task *task = start_task(pool, twice, &i);
         int result = RESULT_POISON;
         CHECK_EQ(weft_task_wait(task, &result), 0);
         CHECK_EQ(result, 2 * i);
@@ -43,10 +35,8 @@ static void result_and_error(void *arg)
         weft_task_release(task);
     }
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(pool_stats(pool).completed, 2 * many + 1);
-    CHECK_EQ(pool_stats(pool).failed, many);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(completed, 2 * many + 1), FIGURE(failed, many));
     pool_close(pool);
-    (void)arg;
 }
 
 static void arguments(void)
@@ -82,10 +72,9 @@ static void arguments(void)
     CHECK_EQ(weft_task_done(NULL, &done), -EINVAL);
     CHECK_PTR(done, NULL);
     int number = 4;
-    task = start(pool, twice, &number);
+    task = start_task(pool, twice, &number);
     CHECK_EQ(weft_task_done(task, NULL), -EINVAL);
-    CHECK_EQ(task_result(task), 8);
-    weft_task_release(task);
+    CHECK_EQ(end_task(task), 8);
     weft_task_release(NULL);
     pool_close(pool);
 }
@@ -96,9 +85,8 @@ static void no_room(void *arg)
     static const int policies[] = {WEFT_BLOCK, WEFT_REJECT};
     for (int i = 0; i < 2; i++) {
         struct gate gate;
-        gate_shut(&gate);
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = policies[i]});
-        gate_fill(&gate, pool, 1);
+        gate_shut_and_fill(&gate, pool, 1);
         weft_task *task = TASK_POISON;
         weft_submit_options options = {.timeout = WEFT_MS};
         int64_t deadline = weft_after(WEFT_MS);
@@ -115,7 +103,6 @@ static void no_room(void *arg)
         CHECK_PTR(task, TASK_POISON);
         pool_close(pool);
     }
-    (void)arg;
 }
 
 /* Waiting. */
@@ -133,10 +120,10 @@ static void wait_with_a_deadline(void *arg)
     struct gate gate;
     gate_shut(&gate);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 1});
-    weft_task *running = start(pool, pass_gate, &gate);
+    weft_task *running = start_task(pool, pass_gate, &gate);
     await_at_gate(&gate, 1);
     int number = 21, result = RESULT_POISON;
-    weft_task *queued = start(pool, twice, &number);
+    weft_task *queued = start_task(pool, twice, &number);
     int64_t deadline = weft_after(WEFT_MS);
     CHECK_EQ(weft_task_wait_until(running, &result, WEFT_NOW), -ETIMEDOUT);
     CHECK_EQ(weft_task_wait_until(running, &result, deadline), -ETIMEDOUT);
@@ -152,7 +139,6 @@ static void wait_with_a_deadline(void *arg)
     weft_task_release(running);
     weft_task_release(queued);
     pool_close(pool);
-    (void)arg;
 }
 
 struct waiting {
@@ -178,10 +164,9 @@ static void many_wait(void)
         for (int64_t round = test_scale(50); round > 0; round--) {
             struct gate gate, block;
             gate_shut(&gate);
-            gate_shut(&block);
             weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 1});
-            gate_fill(&block, pool, 1);
-            weft_task *task = start(pool, pass_gate, &gate);
+            gate_shut_and_fill(&block, pool, 1);
+            weft_task *task = start_task(pool, pass_gate, &gate);
             atomic_u32 begun = {0};
             struct waiting waiting[WAITERS];
             struct body bodies[WAITERS];
@@ -214,11 +199,10 @@ static void the_callers_context_ends_the_wait(void)
     for (int thread = 0; thread < 2; thread++) {
         struct gate gate;
         gate_shut(&gate);
-        weft_context *context;
-        CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+        weft_context *context = new_context();
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
         atomic_u32 begun = {0};
-        struct waiting waiting = {.task = start(pool, pass_gate, &gate),
+        struct waiting waiting = {.task = start_task(pool, pass_gate, &gate),
                                   .context = context,
                                   .result = RESULT_POISON,
                                   .begun = &begun};
@@ -231,8 +215,7 @@ static void the_callers_context_ends_the_wait(void)
         CHECK_EQ(waiting.result, RESULT_POISON);
         CHECK_EQ(weft_task_ended(waiting.task), 0);
         gate_open(&gate);
-        CHECK_EQ(task_result(waiting.task), PASSED);
-        weft_task_release(waiting.task);
+        CHECK_EQ(end_task(waiting.task), PASSED);
         weft_context_close(context);
         pool_close(pool);
     }
@@ -243,13 +226,12 @@ static void the_callers_context_ends_the_wait(void)
 static void cancelled_before_it_begins(void *arg)
 {
     struct gate gate, never;
-    gate_shut(&gate);
     gate_shut(&never);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 10});
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     weft_task *tasks[5];
     for (int i = 0; i < 5; i++)
-        tasks[i] = start(pool, pass_gate, &never);
+        tasks[i] = start_task(pool, pass_gate, &never);
     for (int i = 0; i < 5; i++) {
         CHECK_EQ(weft_task_cancel(tasks[i]), 0);
         CHECK_EQ(weft_task_ended(tasks[i]), 1); /* at once, not when its turn comes */
@@ -262,13 +244,10 @@ static void cancelled_before_it_begins(void *arg)
     }
     gate_open(&gate);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    weft_pool_stats stats = pool_stats(pool);
-    CHECK_EQ(stats.cancelled, 5);
-    CHECK_EQ(stats.completed, 1);
-    CHECK_EQ(stats.submitted, 6);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(cancelled, 5), FIGURE(completed, 1),
+                  FIGURE(submitted, 6));
     CHECK_EQ(gauge_total(&never.gauge), 0);
     pool_close(pool);
-    (void)arg;
 }
 
 static int sleep_on(void *arg)
@@ -282,19 +261,16 @@ static void cancelled_while_it_runs(void *arg)
 {
     atomic_u32 begun = {0};
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
-    weft_task *task = start(pool, sleep_on, &begun);
+    weft_task *task = start_task(pool, sleep_on, &begun);
     await_count(&begun, 1);
     CHECK_EQ(weft_task_cancel(task), 1);
-    CHECK_EQ(task_result(task), 33); /* what it returned */
-    weft_task_release(task);
+    CHECK_EQ(end_task(task), 33); /* what it returned */
     /* The worker goes on, bound to nothing. */
     int number = 1;
-    task = start(pool, twice, &number);
-    CHECK_EQ(task_result(task), 2);
-    weft_task_release(task);
+    task = start_task(pool, twice, &number);
+    CHECK_EQ(end_task(task), 2);
     CHECK_EQ(pool_stats(pool).cancelled, 0);
     pool_close(pool);
-    (void)arg;
 }
 
 static void check_unbound(void *arg)
@@ -309,7 +285,7 @@ static void a_context_does_not_outlive_its_task(void)
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 10});
     for (int i = 0; i < 20; i++) {
         atomic_u32 begun = {0}, ran = {0};
-        weft_task *task = start(pool, sleep_on, &begun);
+        weft_task *task = start_task(pool, sleep_on, &begun);
         CHECK_EQ(weft_pool_submit(pool, check_unbound, &ran), 0); /* by the same worker */
         await_count(&begun, 1);
         CHECK_EQ(weft_task_cancel(task), 1);
@@ -336,7 +312,7 @@ static void cancel_races_with_the_begin(void)
     for (int64_t round = test_scale(2000); round > 0; round--) {
         weft_pool *pool = weft_pool_default();
         int number = 1000;
-        weft_task *task = start(pool, twice, &number);
+        weft_task *task = start_task(pool, twice, &number);
         struct cancelling cancelling = {task, -1};
         struct body body = {.function = cancel_task, .arg = &cancelling, .thread = round % 64 == 0};
         body_start(&body);
@@ -345,8 +321,7 @@ static void cancel_races_with_the_begin(void)
         body_join(&body);
         CHECK(cancelling.said >= 0 && cancelling.said <= 2);
         CHECK_EQ(result == -ECANCELED, cancelling.said == 0);
-        CHECK_EQ(task_result(task), result);
-        weft_task_release(task);
+        CHECK_EQ(end_task(task), result);
     }
     AWAIT_FIGURE(weft_pool_default(), running, 0);
 }
@@ -365,15 +340,14 @@ static void released_before_the_end(void *arg)
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 100});
     CHECK_EQ(weft_pool_pause(pool), 0);
     for (int i = 0; i < 100; i++)
-        weft_task_release(start(pool, count_result, &ran));
-    CHECK_EQ(atomic_u32_load_relaxed(&ran), 0);
+        weft_task_release(start_task(pool, count_result, &ran));
+    CHECK_EQ(count_of(&ran), 0);
     CHECK_EQ(weft_pool_resume(pool), 0);
     for (int64_t i = test_scale(5000); i > 0; i--)
-        weft_task_release(start(pool, count_result, &ran));
+        weft_task_release(start_task(pool, count_result, &ran));
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&ran), 100 + test_scale(5000));
+    CHECK_EQ(count_of(&ran), 100 + test_scale(5000));
     pool_close(pool);
-    (void)arg;
 }
 
 static void released_after_the_pool(void)
@@ -381,7 +355,7 @@ static void released_after_the_pool(void)
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
     int number = 3;
     weft_chan *done;
-    weft_task *task = start(pool, twice, &number);
+    weft_task *task = start_task(pool, twice, &number);
     CHECK_EQ(weft_task_done(task, &done), 0);
     pool_close(pool);
     CHECK_EQ(weft_task_ended(task), 1);
@@ -391,27 +365,18 @@ static void released_after_the_pool(void)
     weft_task_release(task);
 }
 
-/* Dropped ones. */
-
-static void no_drop(void (*function)(void *), void *arg, void *data)
-{
-    (void)function, (void)arg, (void)data;
-    CHECK(!"a task with a handle is told by the handle");
-}
-
 static void dropped_ones_end(void *arg)
 {
     static const int policies[] = {WEFT_DROP_NEWEST, WEFT_DROP_OLDEST};
     for (int i = 0; i < 2; i++)
         for (int abort = 0; abort < 2; abort++) {
             struct gate gate;
-            gate_shut(&gate);
             atomic_u32 ran = {0};
             weft_pool *pool = pool_open((weft_pool_options){
                 .capacity = 1, .queue = 1, .when_full = policies[i], .on_drop = no_drop});
-            gate_fill(&gate, pool, 1);
-            weft_task *first = start(pool, count_result, &ran);
-            weft_task *second = abort ? NULL : start(pool, count_result, &ran);
+            gate_shut_and_fill(&gate, pool, 1);
+            weft_task *first = start_task(pool, count_result, &ran);
+            weft_task *second = abort ? NULL : start_task(pool, count_result, &ran);
             weft_task *dropped = abort || policies[i] == WEFT_DROP_OLDEST ? first : second;
             weft_task *other = abort ? NULL : dropped == first ? second : first;
             if (abort)
@@ -426,10 +391,9 @@ static void dropped_ones_end(void *arg)
             weft_task_release(second);
             CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
             CHECK_EQ(pool_stats(pool).dropped, 1);
-            CHECK_EQ(atomic_u32_load_relaxed(&ran), !abort);
+            CHECK_EQ(count_of(&ran), !abort);
             pool_close(pool);
         }
-    (void)arg;
 }
 
 /* The end as a channel. */
@@ -439,7 +403,8 @@ static void the_end_can_be_selected(void *arg)
     struct gate gate;
     gate_shut(&gate);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 2});
-    weft_task *running = start(pool, pass_gate, &gate), *queued = start(pool, pass_gate, &gate);
+    weft_task *running = start_task(pool, pass_gate, &gate),
+              *queued = start_task(pool, pass_gate, &gate);
     weft_chan *done[2], *again;
     CHECK_EQ(weft_task_done(running, &done[0]), 0);
     CHECK_EQ(weft_task_done(queued, &done[1]), 0);
@@ -456,11 +421,9 @@ static void the_end_can_be_selected(void *arg)
     CHECK_EQ(weft_select(cases, 2), 0);
     CHECK_EQ(cases[0].result, -ESHUTDOWN);
     CHECK_EQ(weft_task_ended(running), 1);
-    CHECK_EQ(task_result(running), PASSED);
-    weft_task_release(running);
+    CHECK_EQ(end_task(running), PASSED);
     weft_task_release(queued);
     pool_close(pool);
-    (void)arg;
 }
 
 /* Copies. */
@@ -498,14 +461,13 @@ static void a_copy_is_there_until_the_release(void *arg)
         CHECK_EQ(job->to, 3 * i);
         weft_task_release(tasks[i]);
     }
-    (void)arg;
 }
 
 static void an_argument_is_given_back(void)
 {
     int number = 5;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
-    weft_task *task = start(pool, twice, &number);
+    weft_task *task = start_task(pool, twice, &number);
     CHECK_PTR(weft_task_arg(task), &number);
     CHECK_EQ(task_result(task), 10);
     CHECK_PTR(weft_task_arg(task), &number);
@@ -528,8 +490,8 @@ static void a_context_above_cancels(void *arg)
         atomic_u32 begun = {0};
         weft_context *context, *other;
         weft_task *tasks[2];
-        CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
-        CHECK_EQ(weft_context_open(&other, NULL, NULL), 0);
+        context = new_context();
+        other = new_context();
         CHECK_EQ(weft_context_bind(bound ? context : other, NULL), 0);
         weft_submit_options options = {.context = bound ? NULL : context};
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 1});
@@ -543,34 +505,25 @@ static void a_context_above_cancels(void *arg)
         CHECK_EQ(weft_pool_resume(pool), 0);
         CHECK_EQ(task_result(tasks[1]), -ECANCELED);
         CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-        CHECK_EQ(atomic_u32_load_acquire(&begun), 1);
-        CHECK_EQ(pool_stats(pool).completed, 1);
-        CHECK_EQ(pool_stats(pool).cancelled, 1);
+        CHECK_EQ(count_of(&begun), 1);
+        CHECK_FIGURES(pool_stats(pool), FIGURE(completed, 1), FIGURE(cancelled, 1));
         for (int i = 0; i < 2; i++)
             weft_task_release(tasks[i]);
         weft_context_close(context);
         weft_context_close(other);
         pool_close(pool);
     }
-    (void)arg;
-}
-
-static int sleep_on_time(void *arg)
-{
-    (void)arg;
-    return weft_sleep_until(WEFT_NEVER);
 }
 
 /* From its beginning: not while it waits in the queue. */
 static void a_time_to_run(void *arg)
 {
     struct gate gate;
-    gate_shut(&gate);
     weft_task *task;
     weft_submit_options options = {.run_timeout = 2 * WEFT_MS};
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 1});
-    gate_fill(&gate, pool, 1);
-    CHECK_EQ(weft_task_start(&task, pool, sleep_on_time, NULL, &options), 0);
+    gate_shut_and_fill(&gate, pool, 1);
+    CHECK_EQ(weft_task_start(&task, pool, sleep_for_ever, NULL, &options), 0);
     CHECK_EQ(weft_sleep(4 * WEFT_MS), 0);
     CHECK_EQ(weft_task_ended(task), 0);
     int64_t opened = weft_now();
@@ -580,7 +533,6 @@ static void a_time_to_run(void *arg)
     CHECK_EQ(pool_stats(pool).cancelled, 0); /* it has run */
     weft_task_release(task);
     pool_close(pool);
-    (void)arg;
 }
 
 /* Without memory. */
@@ -598,14 +550,13 @@ static void start_without_memory(void)
     }
     failing_off();
     if (error == 0) {
-        CHECK_EQ(task_result(task), 11); /* it runs, whatever could not be made */
-        weft_task_release(task);
+        CHECK_EQ(end_task(task), 11); /* it runs, whatever could not be made */
     } else {
         CHECK_PTR(task, TASK_POISON);
     }
     if (pool != NULL)
         pool_close(pool);
-    CHECK_EQ(atomic_u32_load_relaxed(&ran), error == 0);
+    CHECK_EQ(count_of(&ran), error == 0);
 }
 
 int main(void)

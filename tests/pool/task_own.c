@@ -3,16 +3,8 @@
  */
 #include <weft/weft.h>
 
-#include "figures.h"
 #include "seeds.h"
-
-static weft_task *start(weft_pool *pool, int (*function)(void *), void *arg)
-{
-    weft_task *task = NULL;
-    CHECK_EQ(weft_task_start(&task, pool, function, arg, NULL), 0);
-    CHECK(task != NULL);
-    return task;
-}
+#include "tasks.h"
 
 static int twice(void *number)
 {
@@ -40,7 +32,7 @@ static int make_chain(void *arg)
     int below = 0;
     if (link->number > 0) {
         struct link next = {.pool = link->pool, .number = link->number - 1};
-        weft_task *task = start(link->pool, make_chain, &next);
+        weft_task *task = start_task(link->pool, make_chain, &next);
         below = task_result(task);
         weft_task_release(task);
     }
@@ -62,7 +54,7 @@ static void a_chain_of_waits(void *arg)
                 links[k] = (struct link){.next = k + 1 < CHAIN ? &links[k + 1] : NULL};
             for (int k = 0; k < CHAIN; k++) {
                 struct link *link = &links[backwards ? CHAIN - 1 - k : k];
-                link->task = start(pool, follow_chain, link);
+                link->task = start_task(pool, follow_chain, link);
             }
             CHECK_EQ(weft_pool_resume(pool), 0);
             CHECK_EQ(task_result(links[0].task), CHAIN);
@@ -70,14 +62,12 @@ static void a_chain_of_waits(void *arg)
                 weft_task_release(links[k].task);
             CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
             weft_pool_stats stats = pool_stats(pool);
-            CHECK_EQ(stats.completed, CHAIN);
-            CHECK_EQ(stats.cancelled, 0);
-            CHECK_EQ(stats.lending, 0);
+            CHECK_FIGURES(stats, FIGURE(completed, CHAIN), FIGURE(cancelled, 0),
+                          FIGURE(lending, 0));
             if (!backwards) /* each lends its place to the next: no task runs inside another */
                 CHECK(stats.most_workers >= CHAIN);
             pool_close(pool);
         }
-    (void)arg;
 }
 
 static void a_chain_that_is_made_on_the_way(void *arg)
@@ -87,15 +77,13 @@ static void a_chain_that_is_made_on_the_way(void *arg)
         weft_pool *pool = pool_open(
             (weft_pool_options){.capacity = 1, .queue = queues[i], .stack_size = 512 * 1024});
         struct link first = {.pool = pool, .number = CHAIN - 1};
-        weft_task *task = start(pool, make_chain, &first);
-        CHECK_EQ(task_result(task), CHAIN);
-        weft_task_release(task);
+        weft_task *task = start_task(pool, make_chain, &first);
+        CHECK_EQ(end_task(task), CHAIN);
         CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
         if (queues[i] == 0) /* all but the first */
             CHECK_EQ(pool_stats(pool).beyond, CHAIN - 1);
         pool_close(pool);
     }
-    (void)arg;
 }
 
 /* Two tasks wait for one that already runs, and it needs a place to go on. */
@@ -108,17 +96,14 @@ static struct {
 
 static int wait_for_inner(void *arg)
 {
-    (void)arg;
     return task_result(lending.inner);
 }
 
 static int start_after_the_gate(void *number)
 {
     gate_task(&lending.gate);
-    weft_task *task = start(lending.pool, twice, number);
-    int result = task_result(task);
-    weft_task_release(task);
-    return result;
+    weft_task *task = start_task(lending.pool, twice, number);
+    return end_task(task);
 }
 
 static void who_waits_lends_its_place(void)
@@ -126,23 +111,21 @@ static void who_waits_lends_its_place(void)
     gate_shut(&lending.gate);
     lending.pool = pool_open((weft_pool_options){.capacity = 2, .queue = WEFT_UNLIMITED});
     int number = 12;
-    lending.inner = start(lending.pool, start_after_the_gate, &number);
+    lending.inner = start_task(lending.pool, start_after_the_gate, &number);
     await_at_gate(&lending.gate, 1);
-    weft_task *outer = start(lending.pool, wait_for_inner, NULL);
+    weft_task *outer = start_task(lending.pool, wait_for_inner, NULL);
     atomic_u32 ran = {0};
     CHECK_EQ(weft_pool_submit(lending.pool, count_task, &ran), 0);
     await_count(&ran, 1); /* in the place of the one that waits */
     CHECK_EQ(weft_task_ended(outer), 0);
     CHECK_EQ(pool_stats(lending.pool).lending, 1);
     gate_open(&lending.gate);
-    CHECK_EQ(task_result(outer), 24);
-    weft_task_release(outer);
+    CHECK_EQ(end_task(outer), 24);
     weft_task_release(lending.inner);
     /* and has it back afterwards: two run again, and no more */
     struct gate gate;
     gate_shut(&gate);
-    for (int i = 0; i < 4; i++)
-        CHECK_EQ(weft_pool_submit(lending.pool, gate_task, &gate), 0);
+    submit_many(lending.pool, gate_task, &gate, 4);
     await_at_gate(&gate, 2);
     CHECK_EQ(pool_stats(lending.pool).queued, 2);
     gate_open(&gate);
@@ -163,10 +146,9 @@ static void none_waits_for_itself(void)
     weft_task *task;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 1});
     CHECK_EQ(weft_pool_pause(pool), 0);
-    task = start(pool, wait_for_itself, &task);
+    task = start_task(pool, wait_for_itself, &task);
     CHECK_EQ(weft_pool_resume(pool), 0);
-    CHECK_EQ(task_result(task), 0);
-    weft_task_release(task);
+    CHECK_EQ(end_task(task), 0);
     pool_close(pool);
 }
 
@@ -179,7 +161,7 @@ static int grow_tree(void *arg)
         struct link next = {.pool = link->pool, .number = link->number - 1};
         weft_task *tasks[2];
         for (int i = 0; i < 2; i++)
-            tasks[i] = start(link->pool, grow_tree, &next);
+            tasks[i] = start_task(link->pool, grow_tree, &next);
         for (int i = 0; i < 2; i++) {
             sum += task_result(tasks[i]);
             weft_task_release(tasks[i]);
@@ -194,9 +176,8 @@ static void a_tree_of_waits(void)
         weft_pool *pool = pool_open(
             (weft_pool_options){.capacity = capacity, .queue = 8, .stack_size = 512 * 1024});
         struct link root = {.pool = pool, .number = 9};
-        weft_task *task = start(pool, grow_tree, &root);
-        CHECK_EQ(task_result(task), 1023);
-        weft_task_release(task);
+        weft_task *task = start_task(pool, grow_tree, &root);
+        CHECK_EQ(end_task(task), 1023);
         CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
         CHECK_EQ(pool_stats(pool).completed, 1023);
         pool_close(pool);

@@ -1,5 +1,6 @@
 /*
- * tasks.h: for tests of the pool: pools, gates that tasks wait at, and counts that tasks keep themselves.
+ * tasks.h: for tests of the pool: pools, tasks, submitters, gates that tasks wait at, waits for
+ * figures of the pool, and counts that tasks keep themselves.
  */
 #ifndef WEFT_TEST_TASKS_H
 #define WEFT_TEST_TASKS_H
@@ -26,6 +27,15 @@ static inline void pool_close(weft_pool *pool)
 {
     CHECK_EQ(weft_pool_close(pool), 0);
 }
+
+static inline weft_context *new_context(void)
+{
+    weft_context *context = NULL;
+    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    return context;
+}
+
+/* ---- figures ---- */
 
 /* The figures, which must agree with each other. */
 static inline weft_pool_stats pool_stats(weft_pool *pool)
@@ -54,63 +64,80 @@ static inline int64_t pool_waiting(weft_pool *pool)
     return stats.starting + stats.queued;
 }
 
-static inline weft_task *start_task(weft_pool *pool, int (*function)(void *), void *arg)
+/* CHECK_FIGURES(pool_stats(pool), FIGURE(running, 2), FIGURE(queued, 0)): figures of one moment. */
+struct figure {
+    const char *name;
+    size_t offset;
+    int64_t value;
+};
+
+#define FIGURE(field, expected)                            \
+    (struct figure)                                        \
+    {                                                      \
+#field, offsetof(weft_pool_stats, field), expected \
+    }
+#define CHECK_FIGURES(stats, ...)                                                  \
+    check_figures_at(__FILE__, __LINE__, stats,                                    \
+                     sizeof(struct figure[]){__VA_ARGS__} / sizeof(struct figure), \
+                     (struct figure[]){__VA_ARGS__})
+
+static inline int64_t figure_of(const weft_pool_stats *stats, size_t offset)
 {
-    weft_task *task = NULL;
-    CHECK_EQ(weft_task_start(&task, pool, function, arg, NULL), 0);
-    CHECK(task != NULL);
-    return task;
+    int64_t value;
+    memcpy(&value, (const char *)stats + offset, sizeof value);
+    return value;
 }
 
-/* Waits for the task; its result. */
-static inline int task_result(weft_task *task)
+static inline void check_figures_at(const char *file, int line, weft_pool_stats stats, size_t count,
+                                    const struct figure *figures)
 {
-    int result = INT_MIN;
-    CHECK_EQ(weft_task_wait(task, &result), 0);
-    CHECK(result != INT_MIN);
-    return result;
+    for (size_t i = 0; i < count; i++)
+        test_check_eq(file, line, figures[i].name, "expected", figure_of(&stats, figures[i].offset),
+                      figures[i].value);
 }
 
-/* The same, and gives the handle back. */
-static inline int end_task(weft_task *task)
+static inline uint32_t count_of(const atomic_u32 *counter)
 {
-    int result = task_result(task);
-    weft_task_release(task);
-    return result;
+    return atomic_u32_load_acquire(counter);
 }
 
-static inline weft_group *group_over(weft_pool *pool, const weft_group_options *options)
+/* Lets other fibers run, and after some calls other processes. */
+static inline void look_again(int *times)
 {
-    weft_group *group = NULL;
-    CHECK_EQ(weft_pool_group(&group, pool, options), 0);
-    return group;
-}
-
-static inline void await_blocked(weft_pool *pool, int64_t count)
-{
-    while (pool_stats(pool).blocked != count)
+    if (++*times < 20)
         weft_yield();
+    else
+        (void)weft_sleep(50 * WEFT_US);
 }
 
-static inline void await_running(weft_pool *pool, int64_t count)
+/* Waits until a figure of the pool has that value. */
+#define AWAIT_FIGURE(pool, field, value) await_figure(pool, offsetof(weft_pool_stats, field), value)
+
+static inline void await_figure(weft_pool *pool, size_t offset, int64_t value)
 {
-    while (pool_stats(pool).running != count)
-        weft_yield();
+    for (int times = 0;; look_again(&times)) {
+        weft_pool_stats stats = pool_stats(pool);
+        if (figure_of(&stats, offset) == value)
+            return;
+    }
 }
 
-static inline void await_completed(weft_pool *pool, int64_t count)
+/* Waits until the count has that value. */
+static inline void await_count(const atomic_u32 *word, uint32_t value)
 {
-    while (pool_stats(pool).completed != count)
-        weft_yield();
+    for (int times = 0; count_of(word) != value;)
+        look_again(&times);
 }
 
 static inline void await_at_least(const atomic_u32 *word, uint32_t value)
 {
-    while (atomic_u32_load_acquire(word) < value)
+    while (count_of(word) < value)
         weft_yield();
 }
 
-/* How many are inside at once, counted by those who are. */
+/* ---- what tasks count ---- */
+
+/* The number of tasks that are inside at once, counted by the tasks. */
 struct gauge {
     atomic_u32 now, most, total;
 };
@@ -139,7 +166,132 @@ static inline uint32_t gauge_total(const struct gauge *gauge)
     return atomic_u32_load_acquire(&gauge->total);
 }
 
-/* Tasks that wait until they may go. */
+/* Events, in their order. */
+enum { JOURNAL_MOST = 4096 };
+
+struct journal {
+    atomic_u32 length;
+    int entries[JOURNAL_MOST];
+};
+
+static inline void journal_add(struct journal *journal, int entry)
+{
+    uint32_t place = atomic_u32_add_acq_rel(&journal->length, 1);
+    CHECK(place < JOURNAL_MOST);
+    journal->entries[place] = entry;
+}
+
+/* ---- tasks ---- */
+
+static inline void count_task(void *counter)
+{
+    atomic_u32_add_seq_cst(counter, 1);
+}
+
+/* As the function of a group, or of a task with a handle. */
+static inline int count_handle(void *counter)
+{
+    count_task(counter);
+    return 0;
+}
+
+static inline int nothing(void *arg)
+{
+    return 0;
+}
+
+static inline int sleep_for_ever(void *arg)
+{
+    return weft_sleep_until(WEFT_NEVER);
+}
+
+static inline int return_error(void *error)
+{
+    return (int)(intptr_t)error;
+}
+
+static inline void submit_many(weft_pool *pool, void (*function)(void *), void *arg, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        CHECK_EQ(weft_pool_submit(pool, function, arg), 0);
+}
+
+/* Submits tasks that count themselves. */
+static inline void submit_counts(weft_pool *pool, atomic_u32 *ran, int64_t count)
+{
+    submit_many(pool, count_task, ran, count);
+}
+
+static inline void submit_with(weft_pool *pool, void (*function)(void *), void *arg,
+                               weft_submit_options options)
+{
+    CHECK_EQ(weft_pool_submit_with(pool, function, arg, &options), 0);
+}
+
+static inline weft_task *start_task_with(weft_pool *pool, int (*function)(void *), void *arg,
+                                         weft_submit_options options)
+{
+    weft_task *task = NULL;
+    CHECK_EQ(weft_task_start(&task, pool, function, arg, &options), 0);
+    CHECK(task != NULL);
+    return task;
+}
+
+static inline weft_task *start_task(weft_pool *pool, int (*function)(void *), void *arg)
+{
+    return start_task_with(pool, function, arg, (weft_submit_options){.key = 0});
+}
+
+/* Waits for the task; returns its result. */
+static inline int task_result(weft_task *task)
+{
+    int result = INT_MIN;
+    CHECK_EQ(weft_task_wait(task, &result), 0);
+    CHECK(result != INT_MIN);
+    return result;
+}
+
+static inline int wait_for(void *task)
+{
+    return task_result(task);
+}
+
+/* Waits for the task and gives its handle back; returns the result. */
+static inline int end_task(weft_task *task)
+{
+    int result = task_result(task);
+    weft_task_release(task);
+    return result;
+}
+
+static inline weft_group *group_over(weft_pool *pool, const weft_group_options *options)
+{
+    weft_group *group = NULL;
+    CHECK_EQ(weft_pool_group(&group, pool, options), 0);
+    CHECK(group != NULL);
+    return group;
+}
+
+/* Functions of a pool's options that a scene sets and does not check. */
+
+static inline void ignore_panic(const weft_panic_info *info, void (*function)(void *), void *arg,
+                                void *data)
+{
+}
+
+static inline void ignore_line(const char *line, void *data)
+{
+}
+
+/* on_drop of a pool whose drops are told by a handle or a group. */
+static inline void no_drop(void (*function)(void *), void *arg, void *data)
+{
+    CHECK(!"a drop that a handle or a group tells of is told to on_drop");
+}
+
+/* ---- gates ---- */
+
+/* Tasks wait at a gate until it opens. */
 struct gate {
     weft_wg shut;
     struct gauge gauge;
@@ -164,42 +316,54 @@ static inline void gate_task(void *arg)
     gauge_leave(&gate->gauge);
 }
 
-/* The same, whatever happens to the pool's context. */
+static inline int gate_handle(void *gate)
+{
+    gate_task(gate);
+    return 0;
+}
+
+/* As gate_task; the end of the task's context does not end the wait. */
 static inline void firm_gate_task(void *gate)
 {
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);
     gate_task(gate);
 }
 
+static inline int firm_gate_handle(void *gate)
+{
+    firm_gate_task(gate);
+    return 0;
+}
+
 static inline void gate_fill_firmly(struct gate *gate, weft_pool *pool, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++)
-        CHECK_EQ(weft_pool_submit(pool, firm_gate_task, gate), 0);
+    submit_many(pool, firm_gate_task, gate, count);
     await(&gate->gauge.now, count);
 }
 
-/* Fills the pool with so many tasks that wait at the gate, and waits until they do. */
+/* Submits tasks that wait at the gate, and returns when all do. */
 static inline void gate_fill(struct gate *gate, weft_pool *pool, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++)
-        CHECK_EQ(weft_pool_submit(pool, gate_task, gate), 0);
+    submit_many(pool, gate_task, gate, count);
     await(&gate->gauge.now, count);
 }
 
-static inline void count_task(void *arg)
+static inline void gate_shut_and_fill(struct gate *gate, weft_pool *pool, uint32_t count)
 {
-    atomic_u32_add_seq_cst(arg, 1);
+    gate_shut(gate);
+    gate_fill(gate, pool, count);
 }
 
-/* Submits so many tasks that count themselves. */
-static inline void submit_counts(weft_pool *pool, atomic_u32 *ran, int64_t count)
+/* Waits until that many tasks have come to the gate since it was shut. */
+static inline void await_at_gate(const struct gate *gate, uint32_t count)
 {
-    for (int64_t i = 0; i < count; i++)
-        CHECK_EQ(weft_pool_submit(pool, count_task, ran), 0);
+    await_count(&gate->gauge.total, count);
 }
 
-/* A submitter, to be run as a body. */
-struct submitter_body {
+/* ---- submitters ---- */
+
+/* A call of weft_pool_submit_until by a fiber or a thread of its own. */
+struct submission {
     weft_pool *pool;
     void (*function)(void *);
     void *arg;
@@ -207,17 +371,49 @@ struct submitter_body {
     weft_context *context;
     int result;
     atomic_u32 returned;
+    struct body body;
 };
 
-static inline void submitter_main(void *arg)
+static inline void submission_main(void *arg)
 {
-    struct submitter_body *own = arg;
+    struct submission *own = arg;
     if (own->context != NULL)
         CHECK_EQ(weft_context_bind(own->context, NULL), 0);
     own->result = weft_pool_submit_until(own->pool, own->function, own->arg, own->deadline);
     if (own->context != NULL)
         CHECK_EQ(weft_context_bind(NULL, NULL), 0);
     atomic_u32_store_release(&own->returned, 1);
+}
+
+static inline void submission_start_with(struct submission *own, struct submission with,
+                                         bool thread)
+{
+    *own = with;
+    own->result = 1;
+    own->body = (struct body){.function = submission_main, .arg = own, .thread = thread};
+    body_start(&own->body);
+}
+
+static inline void submission_start_in(struct submission *own, weft_pool *pool,
+                                       void (*function)(void *), void *arg, weft_context *context,
+                                       bool thread)
+{
+    struct submission with = {
+        .pool = pool, .function = function, .arg = arg, .deadline = WEFT_NEVER, .context = context};
+    submission_start_with(own, with, thread);
+}
+
+static inline void submission_start(struct submission *own, weft_pool *pool,
+                                    void (*function)(void *), void *arg, bool thread)
+{
+    submission_start_in(own, pool, function, arg, NULL, thread);
+}
+
+/* Waits until the call has returned; its result. */
+static inline int submission_end(struct submission *own)
+{
+    body_join(&own->body);
+    return own->result;
 }
 
 /* A task that keeps its processor from `begun` until it is `over`. */
@@ -228,7 +424,6 @@ static struct {
 
 static inline void hold_processor(void *arg)
 {
-    (void)arg;
     atomic_u32_store_release(&holder.begun, 1);
     while (!atomic_u32_load_acquire(&holder.over))
         sched_yield();

@@ -18,7 +18,6 @@ static void sleep_and_count(void *arg)
 
 static void waits_for_all(void *arg)
 {
-    (void)arg;
     /* No worker ends: nobody comes by later, and finds that all have ended. */
     weft_pool *pool =
         pool_open((weft_pool_options){.capacity = 3, .queue = 10, .expiry = WEFT_NEVER});
@@ -28,7 +27,7 @@ static void waits_for_all(void *arg)
         for (int i = 0; i < 20; i++) /* some have to wait for a place */
             CHECK_EQ(weft_pool_submit(pool, i % 2 ? count_task : sleep_and_count, &ran), 0);
         CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
-        CHECK_EQ(atomic_u32_load_acquire(&ran), round * 20);
+        CHECK_EQ(count_of(&ran), round * 20);
         CHECK_EQ(weft_pool_wait(pool, WEFT_NOW), 0);
         CHECK_EQ(pool_stats(pool).running, 0);
     }
@@ -50,15 +49,14 @@ static void waits_for_what_tasks_submit(void)
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 2});
     CHECK_EQ(weft_pool_submit(pool, submit_next, pool), 0);
     CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), CHAIN);
+    CHECK_EQ(count_of(&ran), CHAIN);
     pool_close(pool);
 }
 
 /* Who waits in submit has a task that will be there. */
 static void submit_three(void *pool)
 {
-    for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_pool_submit(pool, sleep_and_count, &ran), 0);
+    submit_many(pool, sleep_and_count, &ran, 3);
 }
 
 static void waits_for_those_in_line(void)
@@ -66,23 +64,22 @@ static void waits_for_those_in_line(void)
     weft_fiber *submitter;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
     atomic_u32_store_relaxed(&ran, 0);
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
+    gate_shut_and_fill(&gate, pool, 1);
     CHECK_EQ(weft_spawn(&submitter, submit_three, pool, NULL), 0);
-    await_blocked(pool, 1);
+    AWAIT_FIGURE(pool, blocked, 1);
     gate_open(&gate);
     CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
-    CHECK(atomic_u32_load_acquire(&ran) >= 1);
+    CHECK(count_of(&ran) >= 1);
     CHECK_EQ(weft_join(submitter), 0);
     CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 3);
+    CHECK_EQ(count_of(&ran), 3);
     pool_close(pool);
 }
 
 static void watch(void *pool)
 {
     CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&gate.gauge.now), 0);
+    CHECK_EQ(count_of(&gate.gauge.now), 0);
     atomic_u32_add_seq_cst(&ran, 1);
 }
 
@@ -91,16 +88,15 @@ static void all_who_wait_are_told(void)
     weft_wg done = WEFT_WG_INIT;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
     atomic_u32_store_relaxed(&ran, 0);
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 2);
+    gate_shut_and_fill(&gate, pool, 2);
     for (int i = 0; i < WATCHERS; i++)
         CHECK_EQ(weft_wg_go(&done, watch, pool), 0);
     CHECK_EQ(weft_pool_wait(pool, weft_after(3 * WEFT_MS)), -ETIMEDOUT);
     CHECK_EQ(weft_pool_wait(pool, WEFT_NOW), -ETIMEDOUT);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(count_of(&ran), 0);
     gate_open(&gate);
     CHECK_EQ(weft_wg_wait(&done), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), WATCHERS);
+    CHECK_EQ(count_of(&ran), WATCHERS);
     pool_close(pool);
 }
 
@@ -109,7 +105,6 @@ static atomic_u32 dropped;
 
 static void drop_slowly(void (*function)(void *), void *arg, void *data)
 {
-    (void)function, (void)arg, (void)data;
     CHECK_EQ(weft_sleep(WEFT_MS), 0);
     atomic_u32_add_seq_cst(&dropped, 1);
 }
@@ -117,7 +112,7 @@ static void drop_slowly(void (*function)(void *), void *arg, void *data)
 static void watch_drops(void *pool)
 {
     watch(pool);
-    CHECK(atomic_u32_load_acquire(&dropped) % 5 == 0);
+    CHECK(count_of(&dropped) % 5 == 0);
 }
 
 static void told_of_other_ends(void)
@@ -129,8 +124,7 @@ static void told_of_other_ends(void)
         atomic_u32_store_relaxed(&ran, 0);
         gate_shut(&gate);
         CHECK_EQ(weft_pool_pause(pool), 0);
-        for (int i = 0; i < 5; i++)
-            CHECK_EQ(weft_pool_submit(pool, sleep_and_count, &ran), 0);
+        submit_many(pool, sleep_and_count, &ran, 5);
         CHECK_EQ(weft_wg_go(&done, watch_drops, pool), 0);
         CHECK_EQ(weft_pool_wait(pool, weft_after(2 * WEFT_MS)), -ETIMEDOUT);
         if (variant == 0)
@@ -139,7 +133,7 @@ static void told_of_other_ends(void)
             CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0); /* which resumes it */
         CHECK_EQ(weft_wg_wait(&done), 0);
         CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
-        CHECK_EQ(atomic_u32_load_acquire(&ran), variant == 0 ? 1 : 6);
+        CHECK_EQ(count_of(&ran), variant == 0 ? 1 : 6);
         pool_close(pool);
     }
 }
@@ -157,16 +151,14 @@ static void wait_for_own(void *pool)
 
 static void refused_and_cancelled(void)
 {
-    weft_context *context;
     weft_fiber *fiber;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
     atomic_u32_store_relaxed(&ran, 0);
     CHECK_EQ(weft_pool_submit(pool, wait_for_own, pool), 0);
     CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
-    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    CHECK_EQ(count_of(&ran), 1);
+    gate_shut_and_fill(&gate, pool, 1);
+    weft_context *context = new_context();
     CHECK_EQ(weft_spawn(&fiber, wait_cancelled, pool, &(weft_spawn_options){.context = context}),
              0);
     CHECK_EQ(weft_sleep(WEFT_MS), 0);

@@ -3,9 +3,9 @@
  */
 #include <weft/weft.h>
 
-#include "figures.h"
 #include "seeds.h"
 #include "sync/lines.h"
+#include "tasks.h"
 
 /* By need. */
 
@@ -14,13 +14,11 @@ static void short_tasks_need_few_workers(void *arg)
     atomic_u32 ran = {0};
     int64_t count = test_scale(300000);
     weft_pool *pool = pool_open((weft_pool_options){.queue = 1000});
-    for (int64_t i = 0; i < count; i++)
-        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    submit_counts(pool, &ran, count);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&ran), count);
+    CHECK_EQ(count_of(&ran), count);
     CHECK(pool_stats(pool).most_workers <= weft_processors() + 2);
     pool_close(pool);
-    (void)arg;
 }
 
 static void waiting_tasks_get_as_many_as_the_capacity(void *arg)
@@ -29,18 +27,13 @@ static void waiting_tasks_get_as_many_as_the_capacity(void *arg)
     struct gate gate;
     gate_shut(&gate);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY, .queue = TASKS});
-    for (int i = 0; i < TASKS; i++)
-        CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
+    submit_many(pool, gate_task, &gate, TASKS);
     await_at_gate(&gate, CAPACITY);
-    weft_pool_stats stats = pool_stats(pool);
-    CHECK_EQ(stats.running, CAPACITY);
-    CHECK_EQ(stats.queued, TASKS - CAPACITY);
-    CHECK_EQ(stats.workers, CAPACITY);
-    CHECK_EQ(stats.idle, 0);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(running, CAPACITY), FIGURE(queued, TASKS - CAPACITY),
+                  FIGURE(workers, CAPACITY), FIGURE(idle, 0));
     gate_open(&gate);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_relaxed(&gate.gauge.total), TASKS);
-    (void)arg;
+    CHECK_EQ(count_of(&gate.gauge.total), TASKS);
 }
 
 /* A worker whose task has waited takes the next ones by the chunk, and the first of those waits too: those behind it
@@ -63,16 +56,13 @@ static void those_behind_one_that_waits_run(void *arg)
         gate_open(&rest);
         pool_close(pool);
     }
-    (void)arg;
 }
 
 static void no_worker_without_a_task(void)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 0});
-    weft_pool_stats stats = pool_stats(pool);
-    CHECK_EQ(stats.capacity, 10000);
-    CHECK_EQ(stats.workers, 0);
-    CHECK_EQ(stats.most_workers, 0);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(capacity, 10000), FIGURE(workers, 0),
+                  FIGURE(most_workers, 0));
     pool_close(pool);
 }
 
@@ -106,7 +96,7 @@ static int crew_start(void **state, void *data)
     CHECK_PTR(*state, NULL);
     CHECK_PTR(weft_pool_worker_state(), NULL); /* no task runs yet */
     uint32_t number = atomic_u32_add_seq_cst(&crew.tries, 1);
-    if (number < atomic_u32_load_relaxed(&crew.to_fail)) {
+    if (number < count_of(&crew.to_fail)) {
         atomic_u32_add_seq_cst(&crew.failures, 1);
         *state = &crew; /* of no meaning, since it fails */
         return -ECONNREFUSED;
@@ -149,10 +139,10 @@ static weft_pool_options crew_options(int64_t capacity, int64_t expiry)
 /* Every start has had its exit, and no worker another's. */
 static void crew_check_paired(void)
 {
-    uint32_t starts = atomic_u32_load_acquire(&crew.starts);
-    CHECK_EQ(atomic_u32_load_acquire(&crew.exits), starts);
+    uint32_t starts = count_of(&crew.starts);
+    CHECK_EQ(count_of(&crew.exits), starts);
     for (uint32_t i = 0; i < starts; i++)
-        CHECK_EQ(atomic_u32_load_acquire(&crew.lives[i].exits), 1);
+        CHECK_EQ(count_of(&crew.lives[i].exits), 1);
 }
 
 /* A task that does, and one that does not wait. */
@@ -160,7 +150,7 @@ static void crew_check_paired(void)
 static void note_worker(void *place)
 {
     struct life *life = weft_pool_worker_state();
-    CHECK(life >= crew.lives && life < crew.lives + atomic_u32_load_acquire(&crew.starts));
+    CHECK(life >= crew.lives && life < crew.lives + count_of(&crew.starts));
     atomic_u32_add_relaxed(&life->tasks, 1);
     *(struct life **)place = life;
     life->busy_until = weft_now();
@@ -213,17 +203,16 @@ static void each_worker_has_its_state(void *arg)
     struct held held[8];
     static const int order[] = {0, 1, 2, 3, 4, 5, 6, 7};
     weft_pool *pool = hold_workers(options, held, 8);
-    CHECK_EQ(atomic_u32_load_acquire(&crew.starts), 8);
-    CHECK_EQ(atomic_u32_load_acquire(&crew.exits), 0);
+    CHECK_EQ(count_of(&crew.starts), 8);
+    CHECK_EQ(count_of(&crew.exits), 0);
     free_in_order(pool, held, order, 8);
     for (int i = 0; i < 8; i++)
         for (int other = 0; other < i; other++)
             CHECK(held[i].life != held[other].life);
     CHECK_PTR(weft_pool_worker_state(), NULL); /* this is none */
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&crew.starts), 8);
+    CHECK_EQ(count_of(&crew.starts), 8);
     crew_check_paired();
-    (void)arg;
 }
 
 static void starts_and_exits_are_paired(void)
@@ -260,8 +249,8 @@ static void a_worker_that_cannot_start_is_tried_again(void)
     CHECK_EQ(weft_pool_submit(pool, note_worker, &life), 0);
     pool_close(pool);
     CHECK(life != NULL); /* it has run */
-    CHECK_EQ(atomic_u32_load_acquire(&crew.failures), 2);
-    CHECK_EQ(atomic_u32_load_acquire(&crew.lines), 2);
+    CHECK_EQ(count_of(&crew.failures), 2);
+    CHECK_EQ(count_of(&crew.lines), 2);
     crew_check_paired(); /* a start that failed has no exit */
 }
 
@@ -271,16 +260,10 @@ static atomic_u32 connections;
 
 static int connect_two(void **state, void *data)
 {
-    (void)state, (void)data;
     if (atomic_u32_add_seq_cst(&connections, 1) < 2)
         return 0;
     atomic_u32_add_seq_cst(&crew.failures, 1);
     return -ECONNREFUSED;
-}
-
-static void say_nothing(const char *line, void *data)
-{
-    (void)line, (void)data;
 }
 
 static void workers_that_cannot_start_hold_nobody_back(void *arg)
@@ -290,28 +273,24 @@ static void workers_that_cannot_start_hold_nobody_back(void *arg)
     struct gate gate;
     gate_shut(&gate);
     weft_pool *pool = pool_open((weft_pool_options){
-        .capacity = 10, .queue = 100, .on_worker_start = connect_two, .log = say_nothing});
-    for (int i = 0; i < 20; i++)
-        CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
+        .capacity = 10, .queue = 100, .on_worker_start = connect_two, .log = ignore_line});
+    submit_many(pool, gate_task, &gate, 20);
     await_at_gate(&gate, 2);
-    while (atomic_u32_load_acquire(&crew.failures) == 0)
+    while (count_of(&crew.failures) == 0)
         CHECK_EQ(weft_sleep(50 * WEFT_US), 0);
     gate_open(&gate);
     await_at_gate(&gate, 20); /* by the two, while the others still try */
     pool_close(pool);
-    (void)arg;
 }
 
 static int never_connect(void **state, void *data)
 {
-    (void)state, (void)data;
     count_task(&crew.failures);
     return -ECONNREFUSED;
 }
 
 static void no_exit(void *state, void *data)
 {
-    (void)state, (void)data;
     CHECK(!"a worker ends that has not started");
 }
 
@@ -324,18 +303,17 @@ static void a_pool_without_workers_can_be_closed(void *arg)
                                                         .prestart = !aborted,
                                                         .on_worker_start = never_connect,
                                                         .on_worker_exit = no_exit,
-                                                        .log = say_nothing});
+                                                        .log = ignore_line});
         atomic_u32 ran = {0};
         if (aborted)
             CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
-        while (atomic_u32_load_acquire(&crew.failures) == 0)
+        while (count_of(&crew.failures) == 0)
             CHECK_EQ(weft_sleep(50 * WEFT_US), 0);
         if (aborted)
             CHECK_EQ(weft_pool_abort(pool), 1);
         pool_close(pool);
-        CHECK_EQ(atomic_u32_load_relaxed(&ran), 0);
+        CHECK_EQ(count_of(&ran), 0);
     }
-    (void)arg;
 }
 
 /* Idle ones. */
@@ -364,14 +342,12 @@ static void lifo_takes_the_one_that_was_busy_last(void *arg)
 {
     static const int expected[] = {1, 1, 1, 1, 1, 1, 1, 1};
     which_is_reused(WEFT_LIFO, expected);
-    (void)arg;
 }
 
 static void fifo_takes_the_one_that_is_idle_longest(void *arg)
 {
     static const int expected[] = {2, 0, 3, 1, 2, 0, 3, 1};
     which_is_reused(WEFT_FIFO, expected);
-    (void)arg;
 }
 
 static void expiry_is_never_early(void)
@@ -390,7 +366,7 @@ static void expiry_is_never_early(void)
         AWAIT_FIGURE(pool, completed, 8);
         AWAIT_FIGURE(pool, workers, 0); /* and it does come */
         crew_check_paired();
-        for (uint32_t k = 0; k < atomic_u32_load_acquire(&crew.starts); k++)
+        for (uint32_t k = 0; k < count_of(&crew.starts); k++)
             if (crew.lives[k].busy_until != 0)
                 CHECK(crew.lives[k].ended - crew.lives[k].busy_until >= expiries[i]);
         pool_close(pool);
@@ -412,7 +388,7 @@ static void workers_that_are_used_do_not_expire(void)
         prompt = prompt && now - last < 4 * WEFT_MS;
         last = now;
     }
-    CHECK(!prompt || atomic_u32_load_acquire(&crew.starts) == 1);
+    CHECK(!prompt || count_of(&crew.starts) == 1);
     pool_close(pool);
 }
 
@@ -430,7 +406,7 @@ static void never_and_keep(void)
         AWAIT_FIGURE(pool, idle, stay);
         CHECK_EQ(weft_sleep(20 * WEFT_MS), 0); /* they could go now, and must not */
         CHECK_EQ(pool_stats(pool).workers, stay);
-        CHECK_EQ(atomic_u32_load_acquire(&crew.exits), 8 - stay);
+        CHECK_EQ(count_of(&crew.exits), 8 - stay);
         pool_close(pool);
         crew_check_paired();
     }
@@ -448,8 +424,7 @@ static void as_many_are_kept_when_they_take_turns(void)
         gate_open(&held[i].gate);
     AWAIT_FIGURE(pool, running, 0);
     struct gate gate;
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 3); /* by those that were idle first */
+    gate_shut_and_fill(&gate, pool, 3); /* by those that were idle first */
     gate_open(&gate);
     AWAIT_FIGURE(pool, running, 0);
     AWAIT_FIGURE(pool, idle, 3);
@@ -466,14 +441,14 @@ static void prestarted_ones_are_there_and_stay(void)
     weft_pool *pool = pool_open(options);
     CHECK_EQ(pool_stats(pool).workers, 4);
     AWAIT_FIGURE(pool, idle, 4);
-    CHECK_EQ(atomic_u32_load_acquire(&crew.starts), 4);
+    CHECK_EQ(count_of(&crew.starts), 4);
     struct held held[8];
     for (int i = 0; i < 4; i++) {
         gate_shut(&held[i].gate);
         CHECK_EQ(weft_pool_submit(pool, hold_worker, &held[i]), 0);
         await_at_gate(&held[i].gate, 1);
     }
-    CHECK_EQ(atomic_u32_load_acquire(&crew.starts), 4); /* no more were needed */
+    CHECK_EQ(count_of(&crew.starts), 4); /* no more were needed */
     for (int i = 4; i < 8; i++) {
         gate_shut(&held[i].gate);
         CHECK_EQ(weft_pool_submit(pool, hold_worker, &held[i]), 0);
@@ -505,7 +480,6 @@ static void note_shrink(void *state, void *data)
     CHECK(number < WORKERS_MOST);
     left_idle[number] = stats.idle;
     shrink_times[number] = weft_now();
-    (void)state, (void)data;
 }
 
 /* 11 idle ones, of which 3 are kept, give back a quarter of 8, of 6, of 5 and so on, but one at least. */
@@ -521,8 +495,7 @@ static void a_quarter_of_the_surplus_each_time(void)
         weft_pool *pool = shrinking = pool_open(options);
         struct gate gate;
         gate_shut(&gate);
-        for (int i = 0; i < WORKERS; i++)
-            CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
+        submit_many(pool, gate_task, &gate, WORKERS);
         await_at_gate(&gate, WORKERS);
         int64_t begin = weft_now();
         gate_open(&gate);
@@ -530,7 +503,7 @@ static void a_quarter_of_the_surplus_each_time(void)
         int64_t idle, exits = 0;
         int times = 0;
         while ((idle = pool_stats(pool).idle) < WORKERS && exits == 0) {
-            exits = atomic_u32_load_acquire(&crew.exits);
+            exits = count_of(&crew.exits);
             look_again(&times);
         }
         seen = idle == WORKERS;
@@ -540,10 +513,10 @@ static void a_quarter_of_the_surplus_each_time(void)
         if (seen)
             CHECK(left_idle[0] <= WORKERS - SURPLUS / 4); /* they go together */
         CHECK_EQ(weft_sleep(2 * period), 0);
-        CHECK_EQ(atomic_u32_load_acquire(&crew.exits), SURPLUS); /* the others stay */
+        CHECK_EQ(count_of(&crew.exits), SURPLUS); /* the others stay */
         CHECK_EQ(pool_stats(pool).idle, KEPT);
         pool_close(pool);
-        CHECK_EQ(atomic_u32_load_acquire(&crew.exits), WORKERS);
+        CHECK_EQ(count_of(&crew.exits), WORKERS);
     }
 }
 
@@ -568,7 +541,7 @@ static void the_fixed_pool(void)
     AWAIT_FIGURE(pool, idle, WORKERS);
     CHECK_EQ(pool_stats(pool).most_workers, WORKERS);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&gate.gauge.total), 2 * WORKERS + 1);
+    CHECK_EQ(count_of(&gate.gauge.total), 2 * WORKERS + 1);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0); /* once is enough, twice is no harm */
     pool_close(pool);
 }
@@ -608,9 +581,8 @@ static struct {
 static void compute_until_the_others_have_run(void *arg)
 {
     atomic_u32_add_seq_cst(&rush.begun, 1);
-    while (atomic_u32_load_acquire(&rush.ran) < rush.expected)
+    while (count_of(&rush.ran) < rush.expected)
         cpu_relax();
-    (void)arg;
 }
 
 static void short_ones_run_beside_a_long_one(void *arg)
@@ -622,13 +594,11 @@ static void short_ones_run_beside_a_long_one(void *arg)
         rush.expected = SHORT;
         CHECK_EQ(weft_pool_pause(pool), 0);
         CHECK_EQ(weft_pool_submit(pool, compute_until_the_others_have_run, NULL), 0);
-        for (int i = 0; i < SHORT; i++)
-            CHECK_EQ(weft_pool_submit(pool, count_task, &rush.ran), 0);
+        submit_counts(pool, &rush.ran, SHORT);
         CHECK_EQ(weft_pool_resume(pool), 0);
         await_count(&rush.ran, SHORT);
         pool_close(pool);
     }
-    (void)arg;
 }
 
 int main(void)

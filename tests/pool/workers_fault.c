@@ -12,14 +12,12 @@
 
 static void crash_task(void *arg)
 {
-    (void)arg;
     fault_null_write();
 }
 
 /* Whatever is missing for it, it is not made, and nothing of it is left. */
 static void made_in_part(void *arg)
 {
-    (void)arg;
     for (int compact = 0; compact < 2; compact++)
         for (uint32_t nth = 1; nth < 20; nth++)
             for (int kind = 0; kind < 2; kind++) {
@@ -39,7 +37,7 @@ static void made_in_part(void *arg)
                     continue;
                 CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
                 pool_close(pool);
-                CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+                CHECK_EQ(count_of(&ran), 1);
             }
 }
 
@@ -47,13 +45,11 @@ static void made_in_part(void *arg)
 static void lack_on_panic(const weft_panic_info *info, void (*function)(void *), void *arg,
                           void *data)
 {
-    (void)info, (void)function, (void)arg, (void)data;
     lack(true);
 }
 
 static void after_a_crash(void *arg)
 {
-    (void)arg;
     if (WEFT_ASAN || WEFT_TSAN) /* their own handlers */
         return;
     weft_pool *pool =
@@ -65,7 +61,7 @@ static void after_a_crash(void *arg)
     CHECK_EQ(weft_pool_resume(pool), 0);
     AWAIT_FIGURE(pool, crashed, 1);
     AWAIT_FIGURE(pool, workers, 0);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(count_of(&ran), 0);
     lack(false);
     await_count(&ran, 2);
     pool_close(pool);
@@ -76,10 +72,8 @@ static void lack_with_much_to_do(const weft_panic_info *info, void (*function)(v
                                  void *data)
 {
     weft_pool *pool = *(weft_pool **)data;
-    (void)info, (void)function, (void)arg;
     CHECK_EQ(weft_pool_pause(pool), 0);
-    for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    submit_counts(pool, &ran, 3);
     lack(true);
     CHECK_EQ(weft_pool_resume(pool), 0);
     await_idle_processor();
@@ -88,7 +82,6 @@ static void lack_with_much_to_do(const weft_panic_info *info, void (*function)(v
 static void after_a_crash_of_many(void *arg)
 {
     static weft_pool *pool;
-    (void)arg;
     if (WEFT_ASAN || WEFT_TSAN)
         return;
     pool = begin((weft_pool_options){
@@ -112,23 +105,21 @@ static int bound_task(void *arg)
 
 static void plain_before_bound(void *arg)
 {
-    weft_task *task;
-    (void)arg;
     atomic_u32_store_relaxed(&ran, 0);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 4, .keep = 1});
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     await_count(&ran, 1);
     CHECK_EQ(weft_pool_pause(pool), 0);
-    CHECK_EQ(weft_task_start(&task, pool, bound_task, &ran, NULL), 0);
+    weft_task *task = start_task(pool, bound_task, &ran);
     lack(true);
     CHECK_EQ(weft_pool_resume(pool), 0);
     CHECK_EQ(weft_task_wait_until(task, NULL, weft_after(5 * WEFT_MS)), -ETIMEDOUT);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_EQ(count_of(&ran), 1);
     lack(false);
     CHECK_EQ(weft_task_wait(task, NULL), 0);
     weft_task_release(task);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 2);
+    CHECK_EQ(count_of(&ran), 2);
 }
 
 static void one_that_cannot_be_made_whole(void)
@@ -146,26 +137,23 @@ static void one_that_cannot_be_made_whole(void)
 /* One more place is there, and no worker to take it; a submitter waits in line meanwhile, and gives up. */
 static void give_up_in_line(void *arg)
 {
-    (void)arg;
     weft_pool *pool = begin((weft_pool_options){.capacity = 2, .queue = 1});
     gate_fill(&gate, pool, 1);
     CHECK_EQ(weft_pool_pause(pool), 0);
-    for (int i = 0; i < 2; i++)
-        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    submit_counts(pool, &ran, 2);
     lack(true);
     CHECK_EQ(weft_pool_resume(pool), 0);
     CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, weft_after(3 * WEFT_MS)), -ETIMEDOUT);
     lack(false);
     gate_open(&gate);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 2);
+    CHECK_EQ(count_of(&ran), 2);
 }
 
 /* A task that waits for one of its own pool lends its place. */
 static void wait_for_own(void *pool)
 {
-    weft_task *task;
-    CHECK_EQ(weft_task_start(&task, pool, handle_task, &ran, NULL), 0);
+    weft_task *task = start_task(pool, count_handle, &ran);
     await_idle_processor();
     lack(true);
     CHECK_EQ(weft_task_wait_until(task, NULL, weft_after(20 * WEFT_MS)), -ETIMEDOUT);
@@ -176,11 +164,10 @@ static void wait_for_own(void *pool)
 
 static void lent_in_vain(void *arg)
 {
-    (void)arg;
     weft_pool *pool = begin((weft_pool_options){.capacity = 1, .queue = 4});
     CHECK_EQ(weft_pool_submit(pool, wait_for_own, pool), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_EQ(count_of(&ran), 1);
 }
 
 static void places_that_nobody_takes(void)
@@ -195,20 +182,16 @@ static void places_that_nobody_takes(void)
 
 static void handle_later(void *arg)
 {
-    weft_task *task;
-    (void)arg;
     weft_pool *pool = begin_paused((weft_pool_options){.capacity = 1, .queue = 8});
-    CHECK_EQ(weft_task_start(&task, pool, handle_task, &ran, NULL), 0);
+    weft_task *task = start_task(pool, count_handle, &ran);
     resume_lacking(pool, 0);
-    CHECK_EQ(task_result(task), 0);
-    weft_task_release(task);
+    CHECK_EQ(end_task(task), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_EQ(count_of(&ran), 1);
 }
 
 static void drop_none(void (*function)(void *), void *arg, void *data)
 {
-    (void)function, (void)arg;
     atomic_u32_add_seq_cst(data, 1);
 }
 
@@ -216,7 +199,6 @@ static void drop_none(void (*function)(void *), void *arg, void *data)
 static void abort_lacking(void *arg)
 {
     atomic_u32 dropped = {0};
-    (void)arg;
     weft_pool *pool = begin(
         (weft_pool_options){.capacity = 1, .queue = 8, .on_drop = drop_none, .data = &dropped});
     CHECK_EQ(weft_pool_pause(pool), 0);
@@ -227,30 +209,28 @@ static void abort_lacking(void *arg)
     int64_t count = weft_pool_abort(pool);
     lack(false);
     CHECK_EQ(count, 3);
-    CHECK_EQ(atomic_u32_load_acquire(&dropped), 3);
+    CHECK_EQ(count_of(&dropped), 3);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(count_of(&ran), 0);
 }
 
 /* Nor does it need a worker, which cannot be made. */
 static void abort_beside(void *arg)
 {
     atomic_u32 dropped = {0};
-    (void)arg;
     weft_pool *pool = begin(
         (weft_pool_options){.capacity = 2, .queue = 8, .on_drop = drop_none, .data = &dropped});
     gate_fill(&gate, pool, 1);
     CHECK_EQ(weft_pool_pause(pool), 0);
-    for (int i = 0; i < 2; i++)
-        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    submit_counts(pool, &ran, 2);
     lack(true);
     CHECK_EQ(weft_pool_resume(pool), 0);
     CHECK_EQ(weft_pool_abort(pool), 2);
     lack(false);
-    CHECK_EQ(atomic_u32_load_acquire(&dropped), 2);
+    CHECK_EQ(count_of(&dropped), 2);
     gate_open(&gate);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(count_of(&ran), 0);
 }
 
 /* The oldest is dropped for one that there is no memory for; the next of its key goes on. */
@@ -258,7 +238,6 @@ static void drop_lacking(void *arg)
 {
     atomic_u32 dropped = {0};
     weft_submit_options keyed = {.key = 7};
-    (void)arg;
     weft_pool *pool = begin((weft_pool_options){.capacity = 1,
                                                 .queue = 2,
                                                 .when_full = WEFT_DROP_OLDEST,
@@ -270,30 +249,28 @@ static void drop_lacking(void *arg)
     lack(true);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ENOMEM);
     lack(false);
-    CHECK_EQ(atomic_u32_load_acquire(&dropped), 1);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(count_of(&dropped), 1);
+    CHECK_EQ(count_of(&ran), 0);
     gate_open(&gate);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_EQ(count_of(&ran), 1);
 }
 
 /* Those of a key, one after the other, and others for which there is a place and nobody. */
 static void keys_later(void *arg)
 {
     weft_submit_options keyed = {.key = 7};
-    (void)arg;
     weft_pool *pool = begin_paused((weft_pool_options){.capacity = 2, .queue = 8});
     for (int i = 0; i < 6; i++)
         CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, i % 2 ? &keyed : NULL), 0);
     resume_lacking(pool, 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 6);
+    CHECK_EQ(count_of(&ran), 6);
 }
 
 /* A panic of one: the worker runs the next of its key at once. */
 static void lack_and_panic(void *arg)
 {
-    (void)arg;
     lack(true);
     weft_panic("of the first");
 }
@@ -304,22 +281,17 @@ static void end_of_lack(void *arg)
     count_task(arg);
 }
 
-static void no_word(const weft_panic_info *info, void (*function)(void *), void *arg, void *data)
-{
-    (void)info, (void)function, (void)arg, (void)data;
-}
-
 static void keys_after_a_panic(void *arg)
 {
     weft_submit_options keyed = {.key = 7};
-    (void)arg;
-    weft_pool *pool = begin((weft_pool_options){.capacity = 1, .queue = 8, .on_panic = no_word});
+    weft_pool *pool =
+        begin((weft_pool_options){.capacity = 1, .queue = 8, .on_panic = ignore_panic});
     CHECK_EQ(weft_pool_pause(pool), 0);
     CHECK_EQ(weft_pool_submit_with(pool, lack_and_panic, NULL, &keyed), 0);
     CHECK_EQ(weft_pool_submit_with(pool, end_of_lack, &ran, &keyed), 0);
     CHECK_EQ(weft_pool_resume(pool), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_EQ(count_of(&ran), 1);
 }
 
 static void tasks_without_a_worker(void)
@@ -340,19 +312,18 @@ static void submit_without_memory(void *pool)
 {
     weft_task *task = (weft_task *)(uintptr_t)0xdead;
     lack(true);
-    CHECK_EQ(weft_task_start(&task, pool, handle_task, &ran, NULL), -ENOMEM);
+    CHECK_EQ(weft_task_start(&task, pool, count_handle, &ran, NULL), -ENOMEM);
     CHECK_PTR(task, (weft_task *)(uintptr_t)0xdead);
     /* It cannot run it, without memory to know that it does. */
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ENOMEM);
     lack(false);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0); /* runs it */
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_EQ(count_of(&ran), 1);
 }
 
 static void callers_without_memory(void *arg)
 {
     weft_fiber *fiber;
-    (void)arg;
     weft_pool *pool = begin((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
     gate_fill(&gate, pool, 1);
     CHECK_EQ(weft_spawn(&fiber, submit_without_memory, pool, NULL), 0);
@@ -388,7 +359,6 @@ static void wait_compact(void *pool)
 static void compact_without_memory(void *arg)
 {
     weft_fiber *fiber;
-    (void)arg;
     weft_pool *pool = begin((weft_pool_options){.capacity = 1});
     gate_fill(&gate, pool, 1);
     weft_spawn_options options = {.compact = 1};
@@ -397,7 +367,7 @@ static void compact_without_memory(void *arg)
     CHECK_EQ(pool_stats(pool).rejected, 1);
     gate_open(&gate);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(count_of(&ran), 0);
 }
 
 static void submitters_without_memory(void)
@@ -416,9 +386,8 @@ static atomic_ptr asked;
 static void *ask(void *arg)
 {
     void *none = NULL;
-    (void)arg;
     atomic_u32_add_seq_cst(&asking, 1);
-    while (atomic_u32_load_acquire(&asking) < 4)
+    while (count_of(&asking) < 4)
         continue;
     weft_pool *pool = weft_pool_default();
     CHECK(pool != NULL);
@@ -429,7 +398,6 @@ static void *ask(void *arg)
 static void ask_together(void *arg)
 {
     pthread_t threads[4];
-    (void)arg;
     lack(true);
     CHECK_PTR(weft_pool_default(), NULL);
     lack(false);
