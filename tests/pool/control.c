@@ -1,5 +1,5 @@
 /*
- * control.c: a pool that is told what to do while it runs: abort, pause and resume, tune.
+ * control.c: calls that change a pool while it runs: abort, pause, resume, tune.
  */
 #include "seeds.h"
 #include "sync/lines.h"
@@ -75,7 +75,7 @@ static void abort_drops_what_has_not_begun(void *arg)
     }
 }
 
-/* Tasks behind one that keeps its processor, in the inbox there, have not begun either. */
+/* Tasks in an inbox, behind a task that keeps its processor, have not begun either. */
 
 static void abort_behind_a_holder(void *arg)
 {
@@ -104,9 +104,46 @@ static void abort_empties_inboxes(void)
     with_processors(2, abort_behind_a_holder, NULL);
 }
 
+/* An abort drops all that was admitted before it, and nothing that was admitted later. */
+
+static struct {
+    weft_pool *pool;
+    atomic_u32 dropped, late;
+} abortion;
+
+static void submit_during_abort(void (*function)(void *), void *arg, void *data)
+{
+    CHECK(function == count_task);
+    CHECK_PTR(arg, &ran);
+    uint32_t number = atomic_u32_add_seq_cst(&abortion.dropped, 1);
+    submit_with(
+        abortion.pool, count_task, &abortion.late,
+        (weft_submit_options){.priority = (int)(number % 3) - 1, .key = number % 2 ? 8 : 0});
+}
+
+static void an_abort_drops_what_was_there(void *arg)
+{
+    enum { TASKS = 1000 };
+    memset(&abortion, 0, sizeof abortion);
+    atomic_u32_store_relaxed(&ran, 0);
+    abortion.pool = pool_open((weft_pool_options){
+        .capacity = 1, .queue = WEFT_UNLIMITED, .on_drop = submit_during_abort});
+    CHECK_EQ(weft_pool_pause(abortion.pool), 0);
+    for (int i = 0; i < TASKS; i++)
+        submit_with(abortion.pool, count_task, &ran,
+                    (weft_submit_options){.priority = i % 3 - 1, .key = i % 5 == 0 ? 8 : 0});
+    CHECK_EQ(weft_pool_abort(abortion.pool), TASKS);
+    CHECK_EQ(count_of(&abortion.dropped), TASKS);
+    CHECK_EQ(pool_waiting(abortion.pool), TASKS);
+    CHECK_EQ(weft_pool_resume(abortion.pool), 0);
+    pool_close(abortion.pool);
+    CHECK_EQ(count_of(&abortion.late), TASKS);
+    CHECK_EQ(count_of(&ran), 0);
+}
+
 /* Pause. */
 
-static void check_pause(void *arg)
+static void a_paused_pool_begins_nothing(void *arg)
 {
     static struct gate gate;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
@@ -116,7 +153,7 @@ static void check_pause(void *arg)
     CHECK_EQ(weft_pool_pause(pool), 0);
     submit_counts(pool, &ran, 11); /* admitted as before, until it is full */
     CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), -EAGAIN);
-    gate_open(&gate); /* what runs goes on */
+    gate_open(&gate); /* a running task goes on */
     AWAIT_FIGURE(pool, completed, 1);
     submit_counts(pool, &ran, 1);
     for (int i = 0; i < 100; i++)
@@ -135,34 +172,35 @@ static void check_pause(void *arg)
     CHECK_EQ(count_of(&ran), 25);
 }
 
-static void check_pause_at_the_end(void *arg)
+/* A pause is refused while the pool stops, and remembered while it is stopped. */
+static void a_pause_is_remembered(void *arg)
 {
     static struct gate gate;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
+    CHECK_EQ(weft_pool_state(pool), WEFT_POOL_OPEN);
     gate_shut_and_fill(&gate, pool, 1);
     atomic_u32_store_relaxed(&ran, 0);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NOW), -ETIMEDOUT);
     CHECK_EQ(weft_pool_state(pool), WEFT_POOL_STOPPING);
-    CHECK_EQ(weft_pool_pause(pool), -ESHUTDOWN); /* it could not stop then */
+    CHECK_EQ(weft_pool_pause(pool), -ESHUTDOWN); /* it could not stop */
     CHECK_EQ(weft_pool_resume(pool), 0);
+    CHECK_EQ(weft_pool_stop(pool, weft_after(WEFT_MS)), -ETIMEDOUT); /* waits as the first does */
     gate_open(&gate);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK_EQ(weft_pool_state(pool), WEFT_POOL_STOPPED);
-    CHECK_EQ(weft_pool_pause(pool), 0); /* for when it is open again */
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NOW), 0);
+    CHECK_EQ(weft_pool_pause(pool), 0);
     CHECK_EQ(weft_pool_reopen(pool), 0);
     CHECK_EQ(weft_pool_state(pool), WEFT_POOL_OPEN);
     submit_counts(pool, &ran, 5);
+    CHECK_EQ(weft_pool_wait(pool, weft_after(WEFT_MS)), -ETIMEDOUT);
     CHECK_EQ(pool_waiting(pool), 5);
     CHECK_EQ(count_of(&ran), 0);
+    CHECK_EQ(weft_pool_pause(pool), 0); /* one resume ends both */
     CHECK_EQ(weft_pool_resume(pool), 0);
-    await(&ran, 5);
+    CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
+    CHECK_EQ(count_of(&ran), 5);
     pool_close(pool);
-}
-
-static void a_paused_pool_begins_nothing(void)
-{
-    everywhere(check_pause);
-    everywhere(check_pause_at_the_end);
 }
 
 static void resume_task(void *arg)
@@ -182,7 +220,8 @@ static void tasks_may_pause_their_pool(void)
     CHECK_EQ(count_of(&ran), 50);
 }
 
-/* Only what ran when it was paused goes on; of tasks so short that workers take them by the chunk. */
+/* Only tasks that ran when the pool was paused go on, though they are so short that workers take
+ * them by the chunk. */
 static void pause_amid_short_tasks(void *arg)
 {
     int64_t rounds = test_scale(150);
@@ -219,7 +258,7 @@ static void check_tune(void *arg)
     gate_shut(&gate);
     submit_many(pool, gate_task, &gate, 30);
     await(&gate.gauge.now, 2);
-    CHECK_EQ(weft_pool_tune(pool, 7), 0); /* those who wait go on at once */
+    CHECK_EQ(weft_pool_tune(pool, 7), 0); /* tasks in the queue begin at once */
     CHECK_EQ(pool_stats(pool).capacity, 7);
     await(&gate.gauge.now, 7);
     CHECK_EQ(weft_pool_tune(pool, 3), 0);
@@ -237,13 +276,98 @@ static void check_tune(void *arg)
     pool_close(pool);
 }
 
-static void tune_counts_at_once(void)
+/* A lower capacity holds from the next begin on, whether or not workers are idle. */
+
+static struct gauge short_ones;
+
+static void short_task(void *arg)
 {
-    everywhere(check_tune);
-    on_processors(1, check_tune, NULL);
+    gauge_enter(&short_ones);
+    if (arg != NULL)
+        CHECK_EQ(weft_sleep(WEFT_US), 0);
+    else
+        weft_yield();
+    gauge_leave(&short_ones);
 }
 
-/* Without a queue: more capacity lets in who waits. */
+static void check_tune_down(void *arg)
+{
+    static struct gate gate;
+    static char sleeps;
+    int64_t count = test_scale(200);
+    weft_pool *pool = pool_open(
+        (weft_pool_options){.capacity = 10, .queue = WEFT_UNLIMITED, .expiry = WEFT_NEVER});
+    for (int64_t capacity = 5; capacity >= 1; capacity -= 2) {
+        CHECK_EQ(weft_pool_tune(pool, 10), 0);
+        gate_shut_and_fill(&gate, pool, 10);
+        CHECK_EQ(weft_pool_tune(pool, capacity), 0); /* while ten run */
+        memset(&short_ones, 0, sizeof short_ones);
+        for (int64_t i = 0; i < count; i++)
+            CHECK_EQ(weft_pool_submit(pool, short_task, i % 2 == 0 ? &sleeps : NULL), 0);
+        CHECK_EQ(pool_stats(pool).running, 10);
+        CHECK_EQ(gauge_total(&short_ones), 0); /* none begins until fewer run */
+        gate_open(&gate);
+        while (gauge_total(&short_ones) < (uint32_t)count) {
+            (void)pool_stats(pool); /* nothing is negative */
+            weft_yield();
+        }
+        AWAIT_FIGURE(pool, running, 0);
+        CHECK(gauge_most(&short_ones) <= capacity);
+
+        while (pool_stats(pool).idle < 10) /* now ten are idle */
+            weft_yield();
+        memset(&short_ones, 0, sizeof short_ones);
+        submit_many(pool, short_task, &sleeps, count);
+        await_at_least(&short_ones.total, (uint32_t)count);
+        AWAIT_FIGURE(pool, running, 0);
+        CHECK(gauge_most(&short_ones) <= capacity);
+    }
+    pool_close(pool);
+}
+
+static struct gauge single;
+
+static void compute_alone(void *arg)
+{
+    gauge_enter(&single);
+    for (int i = 0; i < 1000; i++)
+        cpu_relax();
+    gauge_leave(&single);
+}
+
+/* On two processors, while a task computes on each. */
+static void check_tune_down_while_all_compute(void *arg)
+{
+    int64_t count = test_scale(500);
+    memset(&single, 0, sizeof single);
+    memset(&holder, 0, sizeof holder);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = WEFT_UNLIMITED});
+    submit_many(pool, hold_processor, NULL, 2);
+    await(&holder.begun, 2);
+    submit_many(pool, compute_alone, NULL, count);
+    CHECK_EQ(weft_pool_tune(pool, 1), 0);
+    atomic_u32_store_release(&holder.over, 1);
+    pool_close(pool);
+    CHECK_EQ(gauge_total(&single), count);
+    CHECK_EQ(gauge_most(&single), 1);
+}
+
+static void tune_counts_at_once(void)
+{
+    static void (*const scenes[])(void *) = {check_tune, check_tune_down};
+    for (int i = 0; i < 2; i++) {
+        everywhere(scenes[i]);
+        on_processors(1, scenes[i], NULL);
+        on_processors(3, scenes[i], NULL);
+    }
+}
+
+static void tune_down_while_all_compute(void)
+{
+    with_processors(2, check_tune_down_while_all_compute, NULL);
+}
+
+/* Without a queue: a higher capacity admits submitters in line. */
 
 enum { BLOCKED = 6 };
 
@@ -267,15 +391,44 @@ static void tune_admits_who_waits(void)
     pool_close(pool);
 }
 
+static void the_queue_is_tuned(void *arg)
+{
+    struct gate gate;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    CHECK_EQ(weft_pool_tune_queue(pool, -1), -EINVAL);
+    CHECK_EQ(weft_pool_tune_queue(NULL, 1), -EINVAL);
+    gate_shut_and_fill(&gate, pool, 1);
+    struct submission submitter;
+    submission_start(&submitter, pool, gate_task, &gate, true);
+    AWAIT_FIGURE(pool, blocked, 1);
+    CHECK_EQ(weft_pool_tune_queue(pool, 3), 0);
+    CHECK_EQ(submission_end(&submitter), 0); /* admitted at once */
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_pool_try_submit(pool, gate_task, &gate), 0);
+    CHECK_EQ(weft_pool_try_submit(pool, gate_task, &gate), -EAGAIN);
+    CHECK_EQ(weft_pool_tune_queue(pool, 1), 0);
+    CHECK_EQ(pool_stats(pool).queue, 1);
+    CHECK_EQ(pool_stats(pool).queued, 3); /* those in the pool stay */
+    CHECK_EQ(weft_pool_try_submit(pool, gate_task, &gate), -EAGAIN);
+    gate_open(&gate);
+    CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
+    pool_close(pool);
+    CHECK_EQ(gauge_total(&gate.gauge), 4);
+}
+
 int main(void)
 {
     RUN_EVERYWHERE(abort_drops_what_has_not_begun);
     RUN_PLAIN(abort_empties_inboxes, "holds a processor while others run on another one");
-    RUN_BOTH(a_paused_pool_begins_nothing);
+    RUN_EVERYWHERE(an_abort_drops_what_was_there);
+    RUN_EVERYWHERE(a_paused_pool_begins_nothing);
+    RUN_EVERYWHERE(a_pause_is_remembered);
     RUN_BOTH(tasks_may_pause_their_pool);
     RUN_BOTH(pause_stops_short_tasks);
     RUN_BOTH(tune_counts_at_once);
+    RUN_PLAIN(tune_down_while_all_compute, "holds processors while others run on another one");
     RUN_BOTH(tune_admits_who_waits);
+    RUN_EVERYWHERE(the_queue_is_tuned);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * full.c: a pool with no room left: it rejects, lets the caller run the task, drops, or lets the submitter wait, until a
- * deadline or a cancellation, in turn.
+ * full.c: a pool with no room left: it rejects, lets the caller run the task, drops, or lets the
+ * submitter wait in line until a deadline or a cancellation.
  */
 #include "seeds.h"
 #include "sync/lines.h"
@@ -180,7 +180,7 @@ static void the_oldest_may_be_behind_a_task_that_computes(void)
     with_processors(2, drop_behind_a_holder, NULL);
 }
 
-/* Each task runs or is dropped, once, whoever submits. */
+/* Each task runs or is dropped, once, wherever it was submitted. */
 
 enum { DROPPERS = 4, EACH = 5000 };
 
@@ -243,27 +243,21 @@ static void drops_are_told_exactly_once(void)
 
 /* Waiting for room. */
 
-static void start_blocked(struct submission *own, struct body *body, bool thread, int number,
-                          int64_t deadline)
+static void start_blocked(struct submission *own, bool thread, int number)
 {
-    *own = (struct submission){
-        .pool = full.pool, .function = count_task, .arg = &full.ran[number], .deadline = deadline};
-    *body = (struct body){.function = submission_main, .arg = own, .thread = thread};
-    body_start(body);
+    submission_start(own, full.pool, count_task, &full.ran[number], thread);
 }
 
 static void full_lets_the_submitter_wait(void *arg)
 {
     struct submission own;
-    struct body body;
     for (int thread = 0; thread < 2; thread++) {
         full_open(WEFT_BLOCK, 0);
-        start_blocked(&own, &body, thread, 3, WEFT_NEVER);
+        start_blocked(&own, thread, 3);
         AWAIT_FIGURE(full.pool, blocked, 1);
         CHECK_EQ(count_of(&own.returned), 0);
         gate_open(&full.gate);
-        body_join(&body);
-        CHECK_EQ(own.result, 0);
+        CHECK_EQ(submission_end(&own), 0);
         CHECK_EQ(weft_wg_init(&full.gate.shut, 1), 0); /* for full_close to open */
         full_close(0xf, 0, 0);
     }
@@ -272,20 +266,17 @@ static void full_lets_the_submitter_wait(void *arg)
 static void so_many_may_wait_and_no_more(void)
 {
     struct submission own[2];
-    struct body bodies[2];
     full_open(WEFT_BLOCK, 2);
     for (int i = 0; i < 2; i++)
-        start_blocked(&own[i], &bodies[i], i == 0, 3 + i, WEFT_NEVER);
+        start_blocked(&own[i], i == 0, 3 + i);
     AWAIT_FIGURE(full.pool, blocked, 2);
     CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[5]), -EAGAIN);
     CHECK_EQ(weft_pool_submit_until(full.pool, count_task, &full.ran[5], weft_after(LONG)),
              -EAGAIN);
     CHECK_EQ(pool_stats(full.pool).blocked, 2);
     gate_open(&full.gate);
-    for (int i = 0; i < 2; i++) {
-        body_join(&bodies[i]);
-        CHECK_EQ(own[i].result, 0);
-    }
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(submission_end(&own[i]), 0);
     CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[6]), 0);
     CHECK_EQ(weft_wg_init(&full.gate.shut, 1), 0);
     full_close(0x5f, 0, 0);
@@ -337,31 +328,95 @@ static void note_order(void *arg)
     journal_add(&line.began, *(int *)arg);
 }
 
+/* Every fourth submitter gives up when all stand in line. */
 static void stand_in_line(int64_t queue)
 {
     static struct gate gate;
+    weft_context *context = new_context();
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = queue});
     gate_shut_and_fill(&gate, pool, 1);
     atomic_u32_store_relaxed(&line.began.length, 0);
     for (int i = 0; i < LINE; i++) {
         line.number[i] = i;
-        submission_start(&line.own[i], pool, note_order, &line.number[i], i % 3 == 0);
+        submission_start_in(&line.own[i], pool, note_order, &line.number[i],
+                            i % 4 == 3 ? context : NULL, i % 3 == 0);
         AWAIT_FIGURE(pool, blocked, i < queue ? 0 : i + 1 - queue);
         if (i < queue)
             await(&line.own[i].returned, 1);
     }
+    weft_context_cancel(context);
+    int left = 0;
+    for (int i = 0; i < LINE; i++)
+        left += i < queue || i % 4 != 3;
+    AWAIT_FIGURE(pool, blocked, left - queue);
+    CHECK_EQ(weft_pool_try_submit(pool, note_order, NULL), -EAGAIN);
     gate_open(&gate);
     for (int i = 0; i < LINE; i++)
-        CHECK_EQ(submission_end(&line.own[i]), 0);
+        CHECK_EQ(submission_end(&line.own[i]), i < queue || i % 4 != 3 ? 0 : -ECANCELED);
     pool_close(pool);
-    for (int i = 0; i < LINE; i++)
-        CHECK_EQ(line.began.entries[i], i);
+    weft_context_close(context);
+    CHECK_EQ(count_of(&line.began.length), left);
+    for (int i = 1; i < left; i++)
+        CHECK(line.began.entries[i] > line.began.entries[i - 1]);
+}
+
+static void stand_in_lines(void *arg)
+{
+    stand_in_line(0);
+    stand_in_line(7);
+}
+
+/* No later submit overtakes one that waits, however many come. */
+
+static struct {
+    weft_pool *pool;
+    atomic_u32 over, first, others;
+} overtaking;
+
+static void other_task(void *arg)
+{
+    weft_yield();
+    atomic_u32_add_seq_cst(&overtaking.others, 1);
+}
+
+static void first_task(void *arg)
+{
+    atomic_u32_store_release(&overtaking.first, 1);
+}
+
+/* Submits without pause. */
+static void push(void *arg)
+{
+    while (!count_of(&overtaking.over))
+        CHECK_EQ(weft_pool_submit(overtaking.pool, other_task, NULL), 0);
+}
+
+static void wait_in_the_crowd(void *arg)
+{
+    enum { PUSHERS = 6 };
+    struct body bodies[PUSHERS];
+    int64_t rounds = test_scale(200);
+    overtaking.pool = pool_open((weft_pool_options){.capacity = 1});
+    atomic_u32_store_relaxed(&overtaking.over, 0);
+    for (int i = 0; i < PUSHERS; i++) {
+        bodies[i] = (struct body){.function = push, .thread = i % 3 == 0};
+        body_start(&bodies[i]);
+    }
+    for (int64_t i = 0; i < rounds; i++) {
+        atomic_u32_store_relaxed(&overtaking.first, 0);
+        CHECK_EQ(weft_pool_submit(overtaking.pool, first_task, NULL), 0);
+        await(&overtaking.first, 1);
+    }
+    atomic_u32_store_release(&overtaking.over, 1);
+    for (int i = 0; i < PUSHERS; i++)
+        body_join(&bodies[i]);
+    pool_close(overtaking.pool);
 }
 
 static void those_who_wait_are_served_in_turn(void)
 {
-    stand_in_line(0);
-    stand_in_line(7);
+    everywhere(stand_in_lines);
+    everywhere(wait_in_the_crowd);
 }
 
 /* Contexts. */

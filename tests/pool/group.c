@@ -178,27 +178,129 @@ static void cancel_ends_the_waits(void *arg)
     pool_close(pool);
 }
 
+/* By an option or by the binding of its opener; running members, or members that never begin. */
 static void a_parent_cancels_too(void *arg)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 4});
-    for (int bound = 0; bound < 2; bound++) {
+    for (int i = 0; i < 4; i++) {
+        bool bound = i % 2, begun = i / 2;
+        int64_t cancelled = pool_stats(pool).cancelled;
         weft_context *parent = new_context();
         if (bound)
             CHECK_EQ(weft_context_bind(parent, NULL), 0);
         weft_group *group =
             group_over(pool, &(weft_group_options){.context = bound ? NULL : parent});
-        if (bound)
-            CHECK_EQ(weft_context_bind(NULL, NULL), 0);
-        atomic_u32 begun = {0};
-        for (int i = 0; i < 4; i++)
-            CHECK_EQ(weft_group_go(group, sleep_on, &begun), 0);
-        await_count(&begun, 4);
+        CHECK_EQ(weft_context_bind(NULL, NULL), 0);
+        atomic_u32 count = {0};
+        if (!begun)
+            CHECK_EQ(weft_pool_pause(pool), 0);
+        for (int k = 0; k < 4; k++)
+            CHECK_EQ(weft_group_go(group, sleep_on, &count), 0);
+        if (begun)
+            await_count(&count, 4);
         weft_context_cancel(parent);
+        CHECK_EQ(weft_pool_resume(pool), 0);
         CHECK_EQ(group_error(group), -ECANCELED);
+        CHECK_EQ(pool_stats(pool).cancelled - cancelled, begun ? 0 : 4);
         CHECK_EQ(weft_group_go(group, succeed, NULL), -ECANCELED);
         CHECK_EQ(weft_group_close(group), -ECANCELED);
         weft_context_close(parent);
     }
+    pool_close(pool);
+}
+
+static void a_cancelled_group_starts_nothing(void *arg)
+{
+    atomic_u32 ran = {0};
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 2});
+    weft_context *context = new_context();
+    for (int parent = 0; parent < 2; parent++) { /* its own context, or the one above */
+        weft_group *group = group_over(pool, &(weft_group_options){.context = context});
+        if (parent)
+            weft_context_cancel(context);
+        else
+            weft_group_cancel(group);
+        CHECK_EQ(weft_group_go(group, count_handle, &ran), -ECANCELED);
+        CHECK_EQ(weft_group_try_go(group, count_handle, &ran), -ECANCELED);
+        CHECK_EQ(weft_group_close(group), -ECANCELED);
+    }
+    weft_context_close(context);
+    pool_close(pool);
+    CHECK_EQ(count_of(&ran), 0);
+}
+
+/* Cancelled while weft_group_go waits for a place in the pool. */
+
+static struct {
+    weft_group *group;
+    atomic_u32 ran;
+    int result;
+} goer;
+
+static void go_and_wait(void *arg)
+{
+    goer.result = weft_group_go(goer.group, count_handle, &goer.ran);
+}
+
+static void a_group_is_cancelled_while_a_go_waits(void)
+{
+    for (int thread = 0; thread < 2; thread++) {
+        struct gate gate;
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+        gate_shut_and_fill(&gate, pool, 1);
+        memset(&goer, 0, sizeof goer);
+        goer.group = group_over(pool, NULL);
+        struct body body = {.function = go_and_wait, .thread = thread};
+        body_start(&body);
+        AWAIT_FIGURE(pool, blocked, 1);
+        weft_group_cancel(goer.group);
+        body_join(&body); /* though the pool is still full */
+        CHECK_EQ(goer.result, -ECANCELED);
+        gate_open(&gate);
+        CHECK_EQ(weft_group_close(goer.group), -ECANCELED);
+        pool_close(pool);
+        CHECK_EQ(count_of(&goer.ran), 0);
+    }
+}
+
+static void an_error_skips_what_has_not_begun(void *arg)
+{
+    enum { MEMBERS = 1000 };
+    for (int keep_going = 0; keep_going < 2; keep_going++) {
+        atomic_u32 ran = {0};
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
+        weft_group *group = group_over(pool, &(weft_group_options){.keep_going = keep_going});
+        CHECK_EQ(weft_pool_pause(pool), 0);
+        CHECK_EQ(weft_group_go(group, return_error, (void *)(intptr_t)-EIO), 0);
+        for (int i = 0; i < MEMBERS; i++)
+            CHECK_EQ(weft_group_go(group, count_handle, &ran), 0);
+        CHECK_EQ(weft_pool_resume(pool), 0);
+        CHECK_EQ(weft_group_close(group), -EIO);
+        weft_pool_stats stats = pool_stats(pool);
+        CHECK_EQ(count_of(&ran), keep_going ? MEMBERS : 0);
+        CHECK_FIGURES(stats, FIGURE(completed, keep_going ? MEMBERS + 1 : 1),
+                      FIGURE(cancelled, keep_going ? 0 : MEMBERS), FIGURE(failed, 1));
+        pool_close(pool);
+    }
+}
+
+/* From inside: a task of the pool whose context is above the group. */
+
+static int run_group_inside(void *pool)
+{
+    weft_group *group = group_over(pool, NULL);
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(weft_group_go(group, sleep_for_ever, NULL), 0);
+    return weft_group_close(group);
+}
+
+static void a_cancelled_task_ends_its_group(void *arg)
+{
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
+    weft_task *task = start_task(pool, run_group_inside, pool);
+    AWAIT_FIGURE(pool, lending, 1);
+    CHECK_EQ(weft_task_cancel(task), 1);
+    CHECK_EQ(end_task(task), -ECANCELED);
     pool_close(pool);
 }
 
@@ -312,7 +414,7 @@ static int leave_and_stay(void *gate)
     CHECK_EQ(weft_group_leave(), -EINVAL);
     CHECK_PTR(weft_context_current(), NULL);
     gate_task(gate);
-    return -EIO; /* nobody's error */
+    return -EIO; /* no group's error */
 }
 
 static void a_member_that_leaves(void *arg)
@@ -338,7 +440,7 @@ static int leave_and_panic(void *gate)
 {
     CHECK_EQ(weft_group_leave(), 0);
     gate_task(gate);
-    weft_panic("nobody's panic");
+    weft_panic("outside its group");
 }
 
 static void count_panic(const weft_panic_info *info, void (*function)(void *), void *arg,
@@ -461,6 +563,10 @@ int main(void)
     RUN_BOTH(a_worker_is_free_afterwards);
     RUN_EVERYWHERE(cancel_ends_the_waits);
     RUN_EVERYWHERE(a_parent_cancels_too);
+    RUN_EVERYWHERE(a_cancelled_group_starts_nothing);
+    RUN_BOTH(a_group_is_cancelled_while_a_go_waits);
+    RUN_EVERYWHERE(an_error_skips_what_has_not_begun);
+    RUN_EVERYWHERE(a_cancelled_task_ends_its_group);
     RUN_EVERYWHERE(never_more_than_the_limit);
     RUN_EVERYWHERE(rejected_members);
     RUN_EVERYWHERE(dropped_members_do_not_hang_the_group);

@@ -1,6 +1,6 @@
 /*
- * nested.c: submits by a pool's own tasks: none waits for a place that only it could free, none runs inside another, and
- * every policy and deadline means what it says.
+ * nested.c: submits by a pool's own tasks: none waits for a place that only it could free, none
+ * runs inside another, and every policy and deadline means what it says.
  */
 #include <weft/weft.h>
 
@@ -121,15 +121,39 @@ static void grow(void *arg)
     count_task(&scene.ran);
 }
 
+/* Each task submits the next, and some wait before or after that. */
+static void submit_the_next(void *arg)
+{
+    uintptr_t left = (uintptr_t)arg;
+    bool waits = pool_stats(scene.pool).capacity % 2 == 0;
+    if (waits && left % 10 == 0)
+        CHECK_EQ(weft_sleep(WEFT_US), 0);
+    if (left > 1)
+        CHECK_EQ(weft_pool_submit(scene.pool, submit_the_next, (void *)(left - 1)), 0);
+    if (waits && left % 10 == 5)
+        CHECK_EQ(weft_sleep(WEFT_US), 0);
+    count_task(&scene.ran);
+}
+
 static void a_tree_of_submits(void *arg)
 {
+    enum { DEPTH = 1000 };
+    static const int policies[] = {WEFT_BLOCK, WEFT_CALLER_RUNS};
     for (int capacity = 1; capacity <= 4; capacity++)
-        for (int queue = 0; queue <= 3; queue += 3) {
-            scene_open((weft_pool_options){.capacity = capacity, .queue = queue});
+        for (int i = 0; i < 4; i++) {
+            scene_open((weft_pool_options){
+                .capacity = capacity, .queue = i / 2 * 3, .when_full = policies[i % 2]});
+            CHECK_EQ(weft_pool_submit(scene.pool, submit_the_next, (void *)(uintptr_t)DEPTH), 0);
+            await_count(&scene.ran, DEPTH);
             CHECK_EQ(weft_pool_submit(scene.pool, grow, (void *)(uintptr_t)9), 0);
             scene_close(); /* what its own tasks submit is admitted while it closes */
-            CHECK_EQ(ran(), 1023);
+            CHECK_EQ(ran(), DEPTH + 1023);
         }
+}
+
+static void a_tree_of_submits_on_one_processor(void)
+{
+    on_processors(1, a_tree_of_submits, NULL);
 }
 
 /* Tries, deadlines. */
@@ -146,11 +170,11 @@ static void submit_with_deadlines(void *arg)
     int64_t deadline = weft_after(WEFT_MS);
     CHECK_EQ(weft_pool_submit_until(pool, count_task, &scene.ran, deadline), -ETIMEDOUT);
     CHECK(weft_now() >= deadline);
-    weft_submit_options patient = {.timeout = 100 * WEFT_US};
+    weft_submit_options timed = {.timeout = 100 * WEFT_US};
     weft_submit_options keyed = {.timeout = 100 * WEFT_US, .key = 3};
-    CHECK_EQ(weft_pool_submit_with(pool, count_task, &scene.ran, &patient), -ETIMEDOUT);
+    CHECK_EQ(weft_pool_submit_with(pool, count_task, &scene.ran, &timed), -ETIMEDOUT);
     CHECK_EQ(weft_pool_submit_with(pool, count_task, &scene.ran, &keyed), -ETIMEDOUT);
-    CHECK_EQ(weft_task_start(&scene.task, pool, count_handle, &scene.ran, &patient), -ETIMEDOUT);
+    CHECK_EQ(weft_task_start(&scene.task, pool, count_handle, &scene.ran, &timed), -ETIMEDOUT);
     CHECK_EQ(ran(), 0);
     CHECK_FIGURES(pool_stats(pool), FIGURE(beyond, 0), FIGURE(rejected, 9));
     done();
@@ -167,7 +191,7 @@ static void tries_and_deadlines_mean_what_they_say(void *arg)
 
 /* With a deadline it stands in line, and is admitted as others are. */
 
-static void submit_with_patience(void *arg)
+static void submit_with_a_deadline(void *arg)
 {
     CHECK_EQ(weft_pool_submit_until(scene.pool, count_task, &scene.ran, weft_after(LONG)), 0);
     CHECK_EQ(pool_stats(scene.pool).beyond, 0);
@@ -179,7 +203,7 @@ static void a_deadline_is_waited_for(void)
     for (int stops = 0; stops < 2; stops++) {
         scene_open((weft_pool_options){.capacity = 2});
         gate_fill(&scene.gate, scene.pool, 1);
-        CHECK_EQ(weft_pool_submit(scene.pool, submit_with_patience, NULL), 0);
+        CHECK_EQ(weft_pool_submit(scene.pool, submit_with_a_deadline, NULL), 0);
         AWAIT_FIGURE(scene.pool, blocked, 1);
         CHECK_EQ(count_of(&scene.done), 0);
         if (stops) /* own tasks that wait are not turned away */
@@ -552,6 +576,7 @@ int main(void)
     RUN_EVERYWHERE(a_plain_submit_goes_beyond_the_limit);
     RUN_BOTH(a_plain_submit_does_not_stand_in_line);
     RUN_EVERYWHERE(a_tree_of_submits);
+    RUN_PLAIN(a_tree_of_submits_on_one_processor, "seeds have one processor");
     RUN_EVERYWHERE(tries_and_deadlines_mean_what_they_say);
     RUN_BOTH(a_deadline_is_waited_for);
     RUN_EVERYWHERE(policies_mean_what_they_say);

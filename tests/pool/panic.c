@@ -1,5 +1,6 @@
 /*
- * panic.c: tasks that panic: who is told, who goes on, and what is counted. (Faults 5 and 7 are in faults.c.)
+ * panic.c: tasks that panic: handles, groups and on_panic are told, workers and submitters go on,
+ * and the figures count it.
  */
 #include "seeds.h"
 #include "tasks.h"
@@ -72,18 +73,82 @@ static void workers_go_on(void)
     on_processors(1, many, NULL);
 }
 
+/* All workers panic while submitters wait: the line is served at once. */
+
+static struct {
+    weft_pool *pool;
+    struct gate gate;
+    atomic_u32 told, ran;
+} all;
+
+static void panic_at_gate(void *arg)
+{
+    gate_task(arg);
+    weft_panic("as planned");
+}
+
+static void count_panic(const weft_panic_info *info, void (*function)(void *), void *arg,
+                        void *data)
+{
+    CHECK_PTR(data, &all);
+    CHECK_STR(info->message, "as planned");
+    CHECK(function == panic_at_gate);
+    CHECK_PTR(arg, &all.gate);
+    atomic_u32_add_seq_cst(&all.told, 1);
+}
+
+static void panic_all(void *arg)
+{
+    enum { WORKERS = 4, WAITERS = 12 };
+    struct submission own[WAITERS];
+    memset(&all, 0, sizeof all);
+    weft_pool *pool =
+        pool_open((weft_pool_options){.capacity = WORKERS,
+                                      .expiry = WEFT_NEVER, /* no worker ends by that */
+                                      .on_panic = count_panic,
+                                      .data = &all});
+    gate_shut(&all.gate);
+    submit_many(pool, panic_at_gate, &all.gate, WORKERS);
+    await(&all.gate.gauge.now, WORKERS);
+    for (int i = 0; i < WAITERS; i++) {
+        submission_start(&own[i], pool, i % 2 == 0 ? panic_at_gate : count_task,
+                         i % 2 == 0 ? (void *)&all.gate : &all.ran, i % 3 == 0);
+        AWAIT_FIGURE(pool, blocked, i + 1);
+    }
+    gate_open(&all.gate); /* all workers panic */
+    for (int i = 0; i < WAITERS; i++) {
+        await(&own[i].returned, 1); /* to join a thread would block the processor */
+        CHECK_EQ(submission_end(&own[i]), 0);
+    }
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    weft_pool_stats stats = pool_stats(pool);
+    CHECK_FIGURES(stats, FIGURE(panicked, WORKERS + WAITERS / 2),
+                  FIGURE(completed, WORKERS + WAITERS), FIGURE(handlers_panicked, 0));
+    CHECK(stats.most_workers <= WORKERS);
+    CHECK_EQ(count_of(&all.told), WORKERS + WAITERS / 2);
+    CHECK_EQ(count_of(&all.ran), WAITERS / 2);
+    pool_close(pool);
+}
+
+static void all_workers_may_panic(void)
+{
+    everywhere(panic_all);
+    on_processors(1, panic_all, NULL);
+    on_processors(3, panic_all, NULL);
+}
+
 /* Without on_panic it is reported. */
 
-static void nobody_told(void)
+static void panic_untold(void)
 {
     weft_pool *pool = pool_open((weft_pool_options){.name = "quiet"});
     CHECK_EQ(weft_pool_submit(pool, panic_task, TEXT("to stderr")), 0);
     pool_close(pool);
 }
 
-static void what_nobody_is_told_is_reported(void)
+static void what_no_handler_is_told_is_reported(void)
 {
-    const char *text = test_stderr_of(nobody_told);
+    const char *text = test_stderr_of(panic_untold);
     CHECK(strstr(text, "\"quiet\": to stderr\n") != NULL);
 }
 
@@ -307,6 +372,46 @@ static void no_function_of_the_options_does_harm(void)
     CHECK(strstr(text, ": drop\n") != NULL);
 }
 
+/* A panic in on_panic is counted and reported, and the worker goes on. */
+
+static void panic_plainly(void *arg)
+{
+    weft_panic("in the task");
+}
+
+static void panic_in_handler(const weft_panic_info *info, void (*function)(void *), void *arg,
+                             void *data)
+{
+    CHECK_STR(info->message, "in the task");
+    atomic_u32_add_seq_cst(data, 1);
+    weft_panic("in the handler");
+}
+
+static void panic_in_all_handlers(void)
+{
+    enum { TASKS = 20 };
+    atomic_u32 calls = {0}, ran = {0};
+    weft_pool *pool = pool_open((weft_pool_options){
+        .capacity = 1, .queue = TASKS, .on_panic = panic_in_handler, .data = &calls});
+    for (int i = 0; i < TASKS; i++) {
+        CHECK_EQ(weft_pool_submit(pool, panic_plainly, NULL), 0);
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    }
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    weft_pool_stats stats = pool_stats(pool);
+    CHECK_FIGURES(stats, FIGURE(panicked, TASKS), FIGURE(handlers_panicked, TASKS),
+                  FIGURE(completed, 2 * TASKS), FIGURE(most_workers, 1));
+    CHECK_EQ(count_of(&calls), TASKS);
+    CHECK_EQ(count_of(&ran), TASKS);
+    pool_close(pool);
+}
+
+static void a_panic_in_on_panic_is_survived(void)
+{
+    const char *text = test_stderr_of(panic_in_all_handlers);
+    CHECK(strstr(text, ": in the handler (in on_panic, which was told of: in the task)\n") != NULL);
+}
+
 /* What a task has deferred ends with it. */
 
 static weft_deferred record;
@@ -333,12 +438,14 @@ static void what_is_deferred_ends_with_the_task(void)
 int main(void)
 {
     RUN_BOTH(workers_go_on);
-    RUN_PLAIN(what_nobody_is_told_is_reported, "a panic that nobody recovers fails a run");
-    RUN_PLAIN(a_handle_gets_the_error, "a panic that nobody recovers fails a run");
+    RUN_BOTH(all_workers_may_panic);
+    RUN_PLAIN(what_no_handler_is_told_is_reported, "a panic that is not recovered fails a run");
+    RUN_PLAIN(a_handle_gets_the_error, "a panic that is not recovered fails a run");
     RUN_BOTH(a_group_gets_the_error);
     RUN_EVERYWHERE(the_next_of_its_key_goes_on);
     RUN_EVERYWHERE(a_submitter_goes_on);
-    RUN_PLAIN(no_function_of_the_options_does_harm, "a panic that nobody recovers fails a run");
+    RUN_PLAIN(no_function_of_the_options_does_harm, "a panic that is not recovered fails a run");
+    RUN_BOTH(a_panic_in_on_panic_is_survived);
     RUN_BOTH(what_is_deferred_ends_with_the_task);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;

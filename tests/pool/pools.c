@@ -91,7 +91,8 @@ static void one_after_the_other(void *arg)
     CHECK_EQ(gauge_total(&gate.gauge), 5 * COUNT);
 }
 
-/* Whichever two are looked at: the one that is busier than all others is not chosen, and none is forgotten. */
+/* Of the two pools compared, the busiest of all is never chosen; and each pool is chosen at some
+ * time. */
 static void the_least_busy_one(void *arg)
 {
     enum { TOTAL = 400 };
@@ -122,27 +123,6 @@ static void the_least_busy_one(void *arg)
     gate_open(&gate);
     close_all(pools);
     CHECK_EQ(gauge_total(&gate.gauge), TOTAL);
-}
-
-static void full_ones_are_passed_over(void *arg)
-{
-    static const int strategies[] = {WEFT_ROUND_ROBIN, WEFT_LEAST_BUSY};
-    for (int s = 0; s < 2; s++) {
-        struct gate gate;
-        gate_shut(&gate);
-        weft_pools *pools =
-            make(strategies[s], (weft_pool_options){.capacity = 3, .when_full = WEFT_REJECT});
-        for (int i = 0; i < COUNT; i++)
-            if (i != 2)
-                for (int k = 0; k < 3; k++)
-                    CHECK_EQ(weft_pool_submit(weft_pools_get(pools, i), gate_task, &gate), 0);
-        for (int k = 0; k < 3; k++)
-            CHECK_EQ(submit(pools, gate_task, &gate), 0);
-        CHECK_EQ(inside(pools, 2), 3);
-        CHECK_EQ(submit(pools, gate_task, &gate), -EAGAIN); /* now all are full */
-        gate_open(&gate);
-        close_all(pools);
-    }
 }
 
 static void when_all_are_full_it_waits(void *arg)
@@ -201,17 +181,17 @@ static void sums(void *arg)
 
 /* Many submitters. */
 
-struct visitor {
+struct feeder {
     weft_pools *pools;
     int64_t count;
     atomic_u32 *ran;
 };
 
-static void visit(void *arg)
+static void feed(void *arg)
 {
-    const struct visitor *visitor = arg;
-    for (int64_t i = 0; i < visitor->count; i++)
-        CHECK_EQ(submit(visitor->pools, count_task, visitor->ran), 0);
+    const struct feeder *feeder = arg;
+    for (int64_t i = 0; i < feeder->count; i++)
+        CHECK_EQ(submit(feeder->pools, count_task, feeder->ran), 0);
 }
 
 static void many_submitters(void)
@@ -219,14 +199,13 @@ static void many_submitters(void)
     static const int strategies[] = {WEFT_ROUND_ROBIN, WEFT_LEAST_BUSY};
     for (int s = 0; s < 2; s++) {
         atomic_u32 ran = {0};
-        struct visitor visitor = {
-            make(strategies[s], (weft_pool_options){.capacity = 3, .queue = 2}), test_scale(3000),
-            &ran};
+        struct feeder feeder = {make(strategies[s], (weft_pool_options){.capacity = 3, .queue = 2}),
+                                test_scale(3000), &ran};
         struct body bodies[6];
         for (int i = 0; i < 6; i++)
-            bodies[i] = (struct body){.function = visit, .arg = &visitor, .thread = i % 2 == 0};
+            bodies[i] = (struct body){.function = feed, .arg = &feeder, .thread = i % 2 == 0};
         bodies_run(bodies, 6);
-        close_all(visitor.pools); /* waits for all of them */
+        close_all(feeder.pools); /* waits for all of them */
         CHECK_EQ(count_of(&ran), 6 * test_scale(3000));
     }
 }
@@ -310,6 +289,96 @@ static void closed_while_tasks_submit(void *arg)
     }
 }
 
+/* Pools that close together: what their tasks submit, to any of the pools, still runs. */
+
+static struct {
+    weft_pools *pools;
+    struct gate gate;
+    atomic_u32 ran;
+} family;
+
+static void submit_on(void *arg)
+{
+    uintptr_t left = (uintptr_t)arg;
+    if (left == 5)
+        CHECK_EQ(weft_wg_wait(&family.gate.shut), 0);
+    for (int i = 0; left > 0 && i < 2; i++)
+        CHECK_EQ(weft_pool_submit(weft_pools_pick(family.pools), submit_on, (void *)(left - 1)), 0);
+    count_task(&family.ran);
+}
+
+static void close_family(void *arg)
+{
+    CHECK_EQ(weft_pools_close(family.pools), 0);
+}
+
+static void await_state(weft_pool *pool, int state)
+{
+    for (int times = 0; weft_pool_state(pool) != state;)
+        look_again(&times);
+}
+
+static void pools_close_when_all_have_run(void)
+{
+    static const int strategies[] = {WEFT_ROUND_ROBIN, WEFT_LEAST_BUSY};
+    for (int i = 0; i < 4; i++) {
+        memset(&family, 0, sizeof family);
+        gate_shut(&family.gate);
+        weft_pool_options each = {.capacity = 1};
+        CHECK_EQ(weft_pools_open(&family.pools, 4, strategies[i % 2], &each), 0);
+        for (int k = 0; k < 2; k++)
+            CHECK_EQ(
+                weft_pool_submit(weft_pools_get(family.pools, k), submit_on, (void *)(uintptr_t)5),
+                0);
+        weft_pool *idle = weft_pools_get(family.pools, 3);
+        struct body closer = {.function = close_family, .thread = i >= 2};
+        body_start(&closer);
+        await_state(idle, WEFT_POOL_STOPPING); /* and not stopped: the others may need it */
+        CHECK_EQ(weft_pool_submit(idle, count_task, &family.ran), -ESHUTDOWN);
+        gate_open(&family.gate);
+        body_join(&closer);
+        CHECK_EQ(count_of(&family.ran), 2 * 63);
+    }
+}
+
+/* A submit to several pools finds the one that has room, also after that was full for a time. */
+static void pools_with_room_are_found(void *arg)
+{
+    static const int strategies[] = {WEFT_ROUND_ROBIN, WEFT_LEAST_BUSY};
+    enum { POOLS = 5, QUEUE = 4 };
+    for (int s = 0; s < 2; s++)
+        for (int turn = 0; turn < POOLS; turn++) {
+            struct gate all, first, second;
+            atomic_u32 ran = {0};
+            weft_pools *pools;
+            weft_pool_options each = {.capacity = 1, .queue = QUEUE, .when_full = WEFT_REJECT};
+            gate_shut(&all);
+            gate_shut(&first);
+            gate_shut(&second);
+            CHECK_EQ(weft_pools_open(&pools, POOLS, strategies[s], &each), 0);
+            for (int i = 0; i < turn; i++) /* begin the round elsewhere */
+                CHECK(weft_pools_pick(pools) != NULL);
+            /* One is full, and then one task stands at a gate. */
+            weft_pool *room = weft_pools_get(pools, 2);
+            CHECK_EQ(weft_pool_submit(room, gate_task, &first), 0);
+            submit_counts(room, &ran, QUEUE - 1);
+            CHECK_EQ(weft_pool_submit(room, gate_task, &second), 0);
+            CHECK_EQ(weft_pool_submit(room, gate_task, &second), -EAGAIN);
+            for (int i = 0; i < POOLS; i++)
+                for (int k = 0; i != 2 && k < 1 + QUEUE; k++)
+                    CHECK_EQ(weft_pool_submit(weft_pools_get(pools, i), gate_task, &all), 0);
+            CHECK_EQ(weft_pool_try_submit(weft_pools_pick(pools), gate_task, &all), -EAGAIN);
+            gate_open(&first);
+            await_at_gate(&second, 1);
+            for (int i = 0; i < QUEUE; i++)
+                CHECK_EQ(weft_pool_submit(weft_pools_pick(pools), gate_task, &second), 0);
+            CHECK_EQ(weft_pool_submit(weft_pools_pick(pools), gate_task, &second), -EAGAIN);
+            gate_open(&second);
+            gate_open(&all);
+            CHECK_EQ(weft_pools_close(pools), 0);
+        }
+}
+
 static void open_without_memory(void)
 {
     weft_pools *pools = POOLS_POISON;
@@ -327,13 +396,14 @@ int main(void)
     RUN_PLAIN(arguments, "nothing waits");
     RUN_EVERYWHERE(one_after_the_other);
     RUN_EVERYWHERE(the_least_busy_one);
-    RUN_EVERYWHERE(full_ones_are_passed_over);
     RUN_EVERYWHERE(when_all_are_full_it_waits);
+    RUN_EVERYWHERE(pools_with_room_are_found);
     RUN_EVERYWHERE(sums);
     RUN_BOTH(many_submitters);
     RUN_BOTH(not_closed_from_inside);
     RUN_EVERYWHERE(own_tasks_are_admitted_beyond_the_limit);
     RUN_EVERYWHERE(closed_while_tasks_submit);
+    RUN_BOTH(pools_close_when_all_have_run);
     CHECK(failing_each(open_without_memory, 30) > 0);
     return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * priority.c: which of the tasks that wait is next.
+ * priority.c: which of the waiting tasks is taken next, and which is dropped.
  *
  * With a capacity of one, the order in which tasks run is the order in which they are taken.
  */
@@ -76,34 +76,6 @@ static void high_before_normal_before_low(void *arg)
         CHECK_EQ(priority_of(journal.entries[i]), WEFT_NORMAL);
     for (int i = 12; i < 18; i++)
         CHECK_EQ(priority_of(journal.entries[i]), WEFT_LOW);
-}
-
-/* Of nine taken one is not high, and of ninety one is low, as long as they wait. */
-static void nobody_starves(void *arg)
-{
-    enum { HIGH = 900, NORMAL = 120, LOW = 30 };
-    weft_pool *pool = open_paused();
-    for (int i = 0; i < HIGH; i++)
-        submit(pool, WEFT_HIGH, i);
-    for (int i = 0; i < NORMAL; i++)
-        submit(pool, WEFT_NORMAL, i);
-    for (int i = 0; i < LOW; i++)
-        submit(pool, WEFT_LOW, i);
-    int length = run_all(pool);
-    CHECK_EQ(length, HIGH + NORMAL + LOW);
-    check_order_within(length);
-    int left[3] = {LOW, NORMAL, HIGH}, since_not_high = 0, since_low = 0, early_high = 0;
-    for (int i = 0; i < length; i++) {
-        int priority = priority_of(journal.entries[i]);
-        bool others = left[0] + left[1] > 0;
-        since_not_high = priority == WEFT_HIGH && others ? since_not_high + 1 : 0;
-        since_low = priority != WEFT_LOW && left[0] > 0 ? since_low + 1 : 0;
-        CHECK(since_not_high < 9);
-        CHECK(since_low < 90);
-        early_high += i < 90 && priority == WEFT_HIGH;
-        left[priority + 1]--;
-    }
-    CHECK_EQ(early_high, 80); /* and no more are let by than was said */
 }
 
 static void low_ones_among_normal_ones(void *arg)
@@ -202,12 +174,150 @@ static void a_high_one_overtakes_those_that_wait(void *arg)
     }
 }
 
+/* Of the lowest priority, the oldest is dropped. */
+
+static struct journal dropped;
+
+static void note_dropped(void (*function)(void *), void *arg, void *data)
+{
+    journal_add(&dropped, (int)(intptr_t)arg);
+}
+
+static void submit_number(weft_pool *pool, int number, int priority, uint64_t key)
+{
+    submit_with(pool, note_number, (void *)(intptr_t)number,
+                (weft_submit_options){.priority = priority, .key = key});
+}
+
+static void check_journal(const struct journal *of, const int *numbers, uint32_t count)
+{
+    CHECK_EQ(count_of(&of->length), count);
+    for (uint32_t i = 0; i < count; i++)
+        CHECK_EQ(of->entries[i], numbers[i]);
+}
+
+static void the_oldest_of_the_lowest_is_dropped(void *arg)
+{
+    static const struct {
+        int priority;
+        uint64_t key;
+    } tasks[] = {{WEFT_HIGH, 0},   {WEFT_LOW, 5},    {WEFT_HIGH, 5}, {WEFT_NORMAL, 0},
+                 {WEFT_LOW, 0},    {WEFT_LOW, 5},    {WEFT_HIGH, 6}, {WEFT_NORMAL, 5},
+                 {WEFT_NORMAL, 0}, {WEFT_NORMAL, 6}, {WEFT_LOW, 6}};
+    static const int expected[] = {1, 4, 5, 10, 3, 7, 8, 9, 0, 2, 6};
+    enum { TASKS = sizeof tasks / sizeof tasks[0] };
+    memset(&dropped, 0, sizeof dropped);
+    memset(&journal, 0, sizeof journal);
+    weft_pool *pool = pool_open((weft_pool_options){
+        .capacity = 1, .queue = TASKS - 1, .when_full = WEFT_DROP_OLDEST, .on_drop = note_dropped});
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    for (int i = 0; i < TASKS; i++)
+        submit_number(pool, i, tasks[i].priority, tasks[i].key);
+    for (int i = 0; i < TASKS;
+         i++) /* what comes now is of the highest: it is not dropped before the others */
+        submit_number(pool, 100 + i, WEFT_HIGH, 0);
+    check_journal(&dropped, expected, TASKS);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    pool_close(pool);
+    CHECK_EQ(count_of(&journal.length), TASKS);
+    for (int i = 0; i < TASKS; i++)
+        CHECK_EQ(journal.entries[i], 100 + i);
+}
+
+/* Of nine tasks taken one is not high, of ninety one is low, while there are any. */
+
+static void check_shares(void)
+{
+    int since_other = 0, since_low = 0;
+    int others = 0, lows = 0;
+    uint32_t length = count_of(&journal.length);
+    for (uint32_t i = 0; i < length; i++) {
+        others += journal.entries[i] != WEFT_HIGH;
+        lows += journal.entries[i] == WEFT_LOW;
+    }
+    for (uint32_t i = 0; i < length; i++) {
+        int priority = journal.entries[i];
+        since_other = priority == WEFT_HIGH ? since_other + 1 : 0;
+        since_low = priority != WEFT_LOW ? since_low + 1 : 0;
+        CHECK(others == 0 || since_other <= 8);
+        CHECK(lows == 0 || since_low <= 89);
+        others -= priority != WEFT_HIGH;
+        lows -= priority == WEFT_LOW;
+    }
+}
+
+static void each_priority_has_its_share(void *arg)
+{
+    memset(&journal, 0, sizeof journal);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    for (int i = 0; i < 1000; i++)
+        submit_number(pool, WEFT_HIGH, WEFT_HIGH, 0);
+    for (int i = 0; i < 60; i++) {
+        if (i % 2) /* plain, and with a record */
+            CHECK_EQ(weft_pool_submit(pool, note_number, (void *)(intptr_t)WEFT_NORMAL), 0);
+        else
+            submit_number(pool, WEFT_NORMAL, WEFT_NORMAL, 3);
+    }
+    for (int i = 0; i < 10; i++)
+        submit_number(pool, WEFT_LOW, WEFT_LOW, 0);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    pool_close(pool);
+    CHECK_EQ(count_of(&journal.length), 1070);
+    check_shares();
+}
+
+/* The same for a task that is submitted while others run. */
+
+static struct {
+    weft_pool *pool;
+    int64_t begun, submitted_at;
+    atomic_u32 over;
+    int low;
+} share;
+
+static void begin_normal(void *arg)
+{
+    CHECK(share.begun - share.submitted_at <= (share.low ? 89 : 8));
+    atomic_u32_store_release(&share.over, 1);
+}
+
+static void begin_high(void *arg)
+{
+    share.begun++;
+    if (share.begun == 200) {
+        share.submitted_at = share.begun;
+        submit_with(share.pool, begin_normal, NULL,
+                    (weft_submit_options){.priority = share.low ? WEFT_LOW : 0});
+    }
+    if (!count_of(&share.over))
+        submit_with(share.pool, begin_high, arg, (weft_submit_options){.priority = WEFT_HIGH});
+}
+
+static void a_normal_task_among_high_ones(void *arg)
+{
+    for (int low = 0; low < 2; low++) {
+        memset(&share, 0, sizeof share);
+        share.low = low;
+        share.pool = pool_open((weft_pool_options){.capacity = 1});
+        CHECK_EQ(weft_pool_pause(share.pool), 0);
+        CHECK_EQ(weft_pool_tune_queue(share.pool, 50), 0);
+        for (int i = 0; i < 30; i++)
+            submit_with(share.pool, begin_high, NULL, (weft_submit_options){.priority = WEFT_HIGH});
+        CHECK_EQ(weft_pool_resume(share.pool), 0);
+        pool_close(share.pool);
+        CHECK_EQ(count_of(&share.over), 1);
+    }
+}
+
 int main(void)
 {
     RUN_EVERYWHERE(high_before_normal_before_low);
-    RUN_EVERYWHERE(nobody_starves);
     RUN_EVERYWHERE(low_ones_among_normal_ones);
     RUN_EVERYWHERE(first_come_first_served);
     RUN_EVERYWHERE(a_high_one_overtakes_those_that_wait);
+    RUN_EVERYWHERE(the_oldest_of_the_lowest_is_dropped);
+    RUN_EVERYWHERE(each_priority_has_its_share);
+    RUN_EVERYWHERE(a_normal_task_among_high_ones);
     return 0;
 }

@@ -1,8 +1,9 @@
 /*
- * stats.c: the figures of a pool: each by itself, and that they agree with each other at every moment.
+ * stats.c: the figures of a pool: each by itself, and that they agree with each other at every
+ * moment.
  *
- * That submitted is the sum of the others, and that none is negative, is checked by pool_stats (tasks.h)
- * whenever it is called.
+ * Every call of pool_stats (tasks.h) checks that no figure is negative and that submitted is the
+ * sum of the others.
  */
 #include <weft/task.h>
 
@@ -118,6 +119,45 @@ static void what_will_not_run_is_counted(void *arg)
     pool_close(pool);
 }
 
+static void idle_workers_do_not_run(void *arg)
+{
+    static struct gate gate;
+    weft_pool *pool = pool_open(
+        (weft_pool_options){.capacity = 8, .queue = 8, .prestart = 5, .expiry = WEFT_NEVER});
+    AWAIT_FIGURE(pool, idle, 5);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(running, 0), FIGURE(workers, 5));
+    gate_shut_and_fill(&gate, pool, 2);
+    AWAIT_FIGURE(pool, idle, 3); /* one of them may still look for more */
+    CHECK_FIGURES(pool_stats(pool), FIGURE(running, 2), FIGURE(workers, 5));
+    submit_many(pool, gate_task, &gate, 6);
+    await(&gate.gauge.now, 8);
+    gate_open(&gate);
+    AWAIT_FIGURE(pool, running, 0);
+    AWAIT_FIGURE(pool, idle, 8);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(running, 0), FIGURE(workers, 8));
+    pool_close(pool);
+}
+
+/* A task that a free worker is about to take is not queued. */
+static void what_can_begin_is_not_queued(void *arg)
+{
+    struct gate gate;
+    gate_shut(&gate);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 5, .queue = 2});
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    for (int i = 0; i < 7; i++) {
+        CHECK_EQ(weft_pool_try_submit(pool, gate_task, &gate), 0);
+        CHECK_FIGURES(pool_stats(pool), FIGURE(starting, i < 5 ? i + 1 : 5),
+                      FIGURE(queued, i < 5 ? 0 : i - 4));
+    }
+    CHECK_EQ(weft_pool_try_submit(pool, gate_task, &gate), -EAGAIN);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    await_at_gate(&gate, 5);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(starting, 0), FIGURE(queued, 2));
+    gate_open(&gate);
+    pool_close(pool);
+}
+
 /* Under load. */
 
 enum { SUBMITTERS = 3 };
@@ -125,7 +165,7 @@ enum { SUBMITTERS = 3 };
 static struct {
     weft_pool *pool;
     int64_t each, capacity;
-    atomic_u32 left, admitted, turned_away;
+    atomic_u32 left, admitted, turned_away, panicked, cancelled;
 } load;
 
 static void work_a_little(void *arg)
@@ -139,6 +179,34 @@ static void work_a_little(void *arg)
         cpu_relax();
 }
 
+static int fail_after_a_yield(void *arg)
+{
+    weft_yield();
+    return -EIO;
+}
+
+static void count_and_panic(void *arg)
+{
+    count_task(&load.panicked);
+    weft_panic("on purpose");
+}
+
+/* A task that panics, and one with a handle that fails or is cancelled. */
+static void submit_other_kinds(bool cancels)
+{
+    weft_task *task = NULL;
+    int error = weft_pool_try_submit(load.pool, count_and_panic, NULL);
+    atomic_u32_add_seq_cst(error == 0 ? &load.admitted : &load.turned_away, 1);
+    error = weft_task_try_start(&task, load.pool, fail_after_a_yield, NULL, NULL);
+    atomic_u32_add_seq_cst(error == 0 ? &load.admitted : &load.turned_away, 1);
+    if (error != 0)
+        return;
+    if (cancels && weft_task_cancel(task) == 0)
+        count_task(&load.cancelled);
+    CHECK_EQ(weft_task_wait(task, NULL), 0);
+    weft_task_release(task);
+}
+
 static void submit_load(void *arg)
 {
     struct prng prng;
@@ -150,20 +218,25 @@ static void submit_load(void *arg)
                                    number % 5 == 0 ? weft_after(number % 7 * WEFT_US) : WEFT_NEVER);
         CHECK(error == 0 || error == -ETIMEDOUT || error == -EAGAIN);
         atomic_u32_add_seq_cst(error == 0 ? &load.admitted : &load.turned_away, 1);
+        if (i % 4 == 0)
+            submit_other_kinds(i % 3 == 0);
+        if (i % 50 == 0)
+            (void)weft_pool_abort(load.pool);
     }
     atomic_u32_sub_seq_cst(&load.left, 1);
 }
 
-/* What only grows, grows. */
+/* Totals never go back. */
 static void check_growth(const weft_pool_stats *before, const weft_pool_stats *now)
 {
-    CHECK(now->submitted >= before->submitted);
-    CHECK(now->completed >= before->completed);
-    CHECK(now->rejected >= before->rejected);
-    CHECK(now->dropped >= before->dropped);
-    CHECK(now->stolen >= before->stolen);
-    CHECK(now->beyond >= before->beyond);
-    CHECK(now->most_workers >= before->most_workers);
+    static const size_t totals[] = {
+        offsetof(weft_pool_stats, submitted), offsetof(weft_pool_stats, completed),
+        offsetof(weft_pool_stats, rejected),  offsetof(weft_pool_stats, dropped),
+        offsetof(weft_pool_stats, cancelled), offsetof(weft_pool_stats, failed),
+        offsetof(weft_pool_stats, panicked),  offsetof(weft_pool_stats, stolen),
+        offsetof(weft_pool_stats, beyond),    offsetof(weft_pool_stats, most_workers)};
+    for (size_t i = 0; i < sizeof totals / sizeof totals[0]; i++)
+        CHECK(figure_of(now, totals[i]) >= figure_of(before, totals[i]));
 }
 
 static void watch_load(void *arg)
@@ -184,12 +257,13 @@ static void watch_load(void *arg)
 static void run_load(weft_pool_options options)
 {
     struct body bodies[SUBMITTERS + 2];
+    memset(&load, 0, sizeof load);
     load.each = test_scale(1000);
-    load.capacity = options.capacity;
+    /* A task that its submitter calls is beyond the capacity. */
+    load.capacity = options.when_full == WEFT_CALLER_RUNS ? WEFT_UNLIMITED : options.capacity;
+    options.on_panic = ignore_panic;
     load.pool = pool_open(options);
     atomic_u32_store_relaxed(&load.left, SUBMITTERS);
-    atomic_u32_store_relaxed(&load.admitted, 0);
-    atomic_u32_store_relaxed(&load.turned_away, 0);
     for (int i = 0; i < SUBMITTERS; i++)
         bodies[i] = (struct body){
             .function = submit_load, .arg = (void *)(uintptr_t)(i + 1), .thread = i % 2 == 0};
@@ -199,8 +273,10 @@ static void run_load(weft_pool_options options)
     CHECK_EQ(weft_pool_stop(load.pool, WEFT_NEVER), 0);
     weft_pool_stats stats = pool_stats(load.pool);
     CHECK_FIGURES(stats, FIGURE(submitted, count_of(&load.admitted)),
-                  FIGURE(rejected, count_of(&load.turned_away)));
-    CHECK_EQ(stats.completed + stats.dropped, stats.submitted);
+                  FIGURE(rejected, count_of(&load.turned_away)),
+                  FIGURE(panicked, count_of(&load.panicked)),
+                  FIGURE(cancelled, count_of(&load.cancelled)), FIGURE(beyond, 0));
+    CHECK_EQ(stats.completed + stats.dropped + stats.cancelled, stats.submitted);
     CHECK_EQ(stats.running + stats.starting + stats.queued + stats.blocked + stats.workers +
                  stats.idle,
              0);
@@ -212,6 +288,7 @@ static void run_loads(void *arg)
     run_load((weft_pool_options){.capacity = 1});
     run_load((weft_pool_options){.capacity = 3, .queue = 10, .expiry = WEFT_US});
     run_load((weft_pool_options){.capacity = 10, .queue = WEFT_UNLIMITED, .reuse = WEFT_FIFO});
+    run_load((weft_pool_options){.capacity = 2, .queue = 3, .when_full = WEFT_CALLER_RUNS});
     run_load((weft_pool_options){.capacity = 4, .queue = 30, .when_full = WEFT_REJECT});
     run_load((weft_pool_options){.capacity = 4, .queue = 30, .when_full = WEFT_DROP_OLDEST});
     run_load((weft_pool_options){.capacity = 4, .queue = 30, .when_full = WEFT_DROP_NEWEST});
@@ -280,6 +357,8 @@ int main(void)
     RUN_EVERYWHERE(each_figure_counts_one_thing);
     RUN_EVERYWHERE(rejected_counts_who_was_turned_away);
     RUN_EVERYWHERE(what_will_not_run_is_counted);
+    RUN_EVERYWHERE(idle_workers_do_not_run);
+    RUN_EVERYWHERE(what_can_begin_is_not_queued);
     RUN_BOTH(figures_agree_at_every_moment);
     RUN_PLAIN(what_waits_behind_another_is_queued,
               "holds a processor while others run on another one");

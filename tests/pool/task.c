@@ -225,28 +225,68 @@ static void the_callers_context_ends_the_wait(void)
 
 static void cancelled_before_it_begins(void *arg)
 {
-    struct gate gate, never;
-    gate_shut(&never);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 10});
-    gate_shut_and_fill(&gate, pool, 1);
-    weft_task *tasks[5];
-    for (int i = 0; i < 5; i++)
-        tasks[i] = start_task(pool, pass_gate, &never);
-    for (int i = 0; i < 5; i++) {
-        CHECK_EQ(weft_task_cancel(tasks[i]), 0);
-        CHECK_EQ(weft_task_ended(tasks[i]), 1); /* at once, not when its turn comes */
-        CHECK_EQ(task_result(tasks[i]), -ECANCELED);
-        CHECK_EQ(weft_task_cancel(tasks[i]), 2);
-        weft_pool_stats stats = pool_stats(pool);
-        CHECK_EQ(stats.cancelled, i + 1);
-        CHECK_EQ(stats.queued, 4 - i); /* its place is free */
-        weft_task_release(tasks[i]);
+    enum { TASKS = 20 };
+    for (int keyed = 0; keyed < 2; keyed++) {
+        atomic_u32 never = {0}, ran = {0};
+        weft_task *tasks[TASKS];
+        weft_pool *pool = pool_open(
+            (weft_pool_options){.capacity = 4, .queue = TASKS - 4, .when_full = WEFT_REJECT});
+        CHECK_EQ(weft_pool_pause(pool), 0);
+        for (int i = 0; i < TASKS; i++)
+            tasks[i] = start_task_with(pool, count_handle, &never,
+                                       (weft_submit_options){.key = keyed ? 7 : 0});
+        for (int i = 0; i < TASKS; i++) {
+            CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -EAGAIN);
+            CHECK_EQ(weft_task_cancel(tasks[i]), 0);
+            CHECK_EQ(weft_task_ended(tasks[i]), 1); /* at once, not when its turn comes */
+            CHECK_EQ(weft_task_cancel(tasks[i]), 2);
+            CHECK_EQ(end_task(tasks[i]), -ECANCELED);
+            CHECK_FIGURES(pool_stats(pool), FIGURE(cancelled, i + 1));
+            CHECK_EQ(pool_waiting(pool), TASKS - 1);
+            CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0); /* in its place */
+        }
+        CHECK_EQ(weft_pool_resume(pool), 0);
+        CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+        CHECK_FIGURES(pool_stats(pool), FIGURE(cancelled, TASKS), FIGURE(completed, TASKS),
+                      FIGURE(submitted, 2 * TASKS));
+        CHECK_EQ(count_of(&never), 0);
+        CHECK_EQ(count_of(&ran), TASKS);
+        pool_close(pool);
     }
-    gate_open(&gate);
-    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(cancelled, 5), FIGURE(completed, 1),
-                  FIGURE(submitted, 6));
-    CHECK_EQ(gauge_total(&never.gauge), 0);
+}
+
+static void a_task_that_is_waited_for_is_cancelled(void *arg)
+{
+    atomic_u32 ran = {0};
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 2});
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    weft_task *awaited = start_task(pool, count_handle, &ran);
+    CHECK_EQ(weft_task_cancel(awaited), 0);
+    weft_task *waiter = start_task(pool, wait_for, awaited);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    CHECK_EQ(end_task(waiter), -ECANCELED); /* the result of the other, not an error of the wait */
+    CHECK_EQ(end_task(awaited), -ECANCELED);
+    pool_close(pool);
+    CHECK_EQ(count_of(&ran), 0);
+}
+
+/* A task that returned an error is told apart from a wait that did. */
+static void errors_are_told_apart(void *arg)
+{
+    int result = 77;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .on_panic = ignore_panic});
+    weft_task *task = start_task(pool, return_error, (void *)(intptr_t)-ETIMEDOUT);
+    CHECK_EQ(weft_task_wait(task, &result), 0);
+    CHECK_EQ(result, -ETIMEDOUT);
+    weft_task_release(task);
+    task = start_task(pool, sleep_for_ever, NULL);
+    AWAIT_FIGURE(pool, running, 1);
+    result = 77;
+    CHECK_EQ(weft_task_wait_until(task, &result, weft_after(WEFT_MS)), -ETIMEDOUT);
+    CHECK_EQ(result, 77);
+    CHECK_EQ(weft_task_cancel(task), 1);
+    CHECK_EQ(end_task(task), -ECANCELED);
+    CHECK_FIGURES(pool_stats(pool), FIGURE(failed, 2), FIGURE(completed, 2));
     pool_close(pool);
 }
 
@@ -306,7 +346,7 @@ static void cancel_task(void *arg)
     cancelling->said = weft_task_cancel(cancelling->task);
 }
 
-/* Whoever is first, the task has run, or it has not, and all agree. */
+/* The task has run, or it has not, and all agree. */
 static void cancel_races_with_the_begin(void)
 {
     for (int64_t round = test_scale(2000); round > 0; round--) {
@@ -568,6 +608,8 @@ int main(void)
     RUN_BOTH(many_wait);
     RUN_BOTH(the_callers_context_ends_the_wait);
     RUN_EVERYWHERE(cancelled_before_it_begins);
+    RUN_EVERYWHERE(a_task_that_is_waited_for_is_cancelled);
+    RUN_EVERYWHERE(errors_are_told_apart);
     RUN_EVERYWHERE(cancelled_while_it_runs);
     RUN_BOTH(a_context_does_not_outlive_its_task);
     RUN_BOTH(cancel_races_with_the_begin);

@@ -416,7 +416,7 @@ static inline int submission_end(struct submission *own)
     return own->result;
 }
 
-/* A task that keeps its processor from `begun` until it is `over`. */
+/* Tasks that keep their processor from when they have `begun` until it is `over`. */
 
 static struct {
     atomic_u32 begun, over;
@@ -424,7 +424,7 @@ static struct {
 
 static inline void hold_processor(void *arg)
 {
-    atomic_u32_store_release(&holder.begun, 1);
+    atomic_u32_add_seq_cst(&holder.begun, 1);
     while (!atomic_u32_load_acquire(&holder.over))
         sched_yield();
 }

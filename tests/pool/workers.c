@@ -1,5 +1,6 @@
 /*
- * workers.c: the workers of a pool: made by need, reused in order, given back in time, with their own state.
+ * workers.c: the workers of a pool: made when needed, reused in order, ended in time, each with a
+ * state of its own.
  */
 #include <weft/weft.h>
 
@@ -266,7 +267,7 @@ static int connect_two(void **state, void *data)
     return -ECONNREFUSED;
 }
 
-static void workers_that_cannot_start_hold_nobody_back(void *arg)
+static void workers_that_cannot_start_hold_no_task_back(void *arg)
 {
     crew_clear();
     atomic_u32_store_relaxed(&connections, 0);
@@ -316,6 +317,51 @@ static void a_pool_without_workers_can_be_closed(void *arg)
     }
 }
 
+/* Calls that would wait for themselves. */
+
+static struct {
+    weft_pool *pool;
+    atomic_u32 started, ended;
+} hooks;
+
+static void try_to_end(void)
+{
+    CHECK_EQ(weft_pool_close(hooks.pool), -EDEADLK);
+    CHECK_EQ(weft_pool_close_until(hooks.pool, WEFT_NEVER), -EDEADLK);
+    CHECK_EQ(weft_pool_stop(hooks.pool, WEFT_NEVER), -EDEADLK);
+    CHECK_EQ(weft_pool_wait(hooks.pool, WEFT_NEVER), -EDEADLK);
+}
+
+static int start_and_end(void **state, void *data)
+{
+    if (hooks.pool != NULL)
+        try_to_end();
+    count_task(&hooks.started);
+    return 0;
+}
+
+static void exit_and_end(void *state, void *data)
+{
+    try_to_end();
+    count_task(&hooks.ended);
+}
+
+static void end_in_task(void *arg)
+{
+    try_to_end();
+}
+
+static void no_worker_waits_for_its_own_end(void *arg)
+{
+    memset(&hooks, 0, sizeof hooks);
+    hooks.pool = pool_open((weft_pool_options){
+        .capacity = 2, .on_worker_start = start_and_end, .on_worker_exit = exit_and_end});
+    CHECK_EQ(weft_pool_submit(hooks.pool, end_in_task, NULL), 0);
+    pool_close(hooks.pool);
+    CHECK(count_of(&hooks.started) >= 1);
+    CHECK_EQ(count_of(&hooks.ended), count_of(&hooks.started));
+}
+
 /* Idle ones. */
 
 static void which_is_reused(int reuse, const int *expected)
@@ -350,26 +396,36 @@ static void fifo_takes_the_one_that_is_idle_longest(void *arg)
     which_is_reused(WEFT_FIFO, expected);
 }
 
+static void expire_after(int64_t expiry, int64_t keep)
+{
+    weft_pool_options options = crew_options(8, expiry);
+    options.keep = keep;
+    weft_pool *pool = pool_open(options);
+    struct held held[8];
+    for (int k = 0; k < 8; k++) {
+        gate_shut(&held[k].gate);
+        CHECK_EQ(weft_pool_submit(pool, hold_worker, &held[k]), 0);
+    }
+    for (int k = 0; k < 8; k++)
+        await_at_gate(&held[k].gate, 1);
+    for (int k = 0; k < 8; k++)
+        gate_open(&held[k].gate);
+    AWAIT_FIGURE(pool, completed, 8);
+    while (pool_stats(pool).workers != keep) /* the other workers do expire */
+        CHECK_EQ(weft_sleep(100 * WEFT_US), 0);
+    CHECK_EQ(count_of(&crew.exits), count_of(&crew.starts) - keep);
+    for (uint32_t k = 0; k < count_of(&crew.starts); k++)
+        if (crew.lives[k].busy_until != 0 && count_of(&crew.lives[k].exits) != 0)
+            CHECK(crew.lives[k].ended - crew.lives[k].busy_until >= expiry);
+    pool_close(pool);
+    crew_check_paired();
+}
+
 static void expiry_is_never_early(void)
 {
-    static const int64_t expiries[] = {200 * WEFT_US, 3 * WEFT_MS, 20 * WEFT_MS};
-    for (int i = 0; i < 3; i++) {
-        weft_pool_options options = crew_options(8, expiries[i]);
-        weft_pool *pool = pool_open(options);
-        struct held held[8];
-        for (int k = 0; k < 8; k++) {
-            gate_shut(&held[k].gate);
-            CHECK_EQ(weft_pool_submit(pool, hold_worker, &held[k]), 0);
-        }
-        for (int k = 0; k < 8; k++)
-            gate_open(&held[k].gate);
-        AWAIT_FIGURE(pool, completed, 8);
-        AWAIT_FIGURE(pool, workers, 0); /* and it does come */
-        crew_check_paired();
-        for (uint32_t k = 0; k < count_of(&crew.starts); k++)
-            if (crew.lives[k].busy_until != 0)
-                CHECK(crew.lives[k].ended - crew.lives[k].busy_until >= expiries[i]);
-        pool_close(pool);
+    for (int64_t expiry = WEFT_US; expiry <= 10 * WEFT_MS; expiry *= 10) {
+        expire_after(expiry, 0);
+        expire_after(expiry, 2);
     }
 }
 
@@ -610,8 +666,9 @@ int main(void)
     RUN_EVERYWHERE(each_worker_has_its_state);
     RUN_BOTH(starts_and_exits_are_paired);
     RUN_BOTH(a_worker_that_cannot_start_is_tried_again);
-    RUN_EVERYWHERE(workers_that_cannot_start_hold_nobody_back);
+    RUN_EVERYWHERE(workers_that_cannot_start_hold_no_task_back);
     RUN_EVERYWHERE(a_pool_without_workers_can_be_closed);
+    RUN_EVERYWHERE(no_worker_waits_for_its_own_end);
     RUN_BOTH(expiry_is_never_early);
     RUN_PLAIN(workers_that_are_used_do_not_expire,
               "waits until real time has passed while tasks run");
