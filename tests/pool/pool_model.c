@@ -1,188 +1,24 @@
 /*
- * The pool (src/pool): submit against stop; a full pool, whose submitters wait in line: attention, collect and park
- * (pool/pool_internal.h); inbox and outbox (pool/shard.c); places that are lent (pool/dispatch.c, pool/task.c), and shared with a sub-pool
- * (pool/subpools.c).
+ * pool_model.c: the pool (src/pool): submit against stop; the line of a full pool, with drain
+ * requests and collects (pool/pool_internal.h); inbox and outbox (pool/shard.c); places that are
+ * lent (pool/lending.c), and shared with a sub-pool (pool/subpools.c).
  *
- * Submitters are threads, which nap, or fibers. Every fiber, also a worker, has a thread of the model and a processor of its own,
- * and parks as threads do: what a machine does is not part of this model. A task that parks says so by weft__worker_notify_park, as
- * weft__park would. Pools are opened as if there were a processor for each fiber, so that each has a shard; after that there is
- * one, so one worker is active and others are called only when its task parks.
+ * Submitters are threads, which nap, or fibers. Every fiber, also a worker, has a thread of the
+ * model and a processor of its own, and parks as threads do: machines are not part of this model. A
+ * task that parks notifies the pool first, as weft__park would. Pools are opened as if there were a
+ * processor for each fiber, so that each has a shard; after that there is one, so one worker is
+ * active and others are woken only when its task parks.
  *
- * What must hold: a submit that returned 0 has its task run, once, before a stop returns; one that returned an error has it never
- * run; no more tasks are active at once than the capacity; nobody waits for ever.
+ * What must hold: the task of a submit that returned 0 runs, once, before a stop returns; that of a
+ * submit that returned an error never runs; no more tasks are active at once than the capacity; no
+ * thread waits for ever.
  */
 #include <errno.h>
-#include <weft/task.h>
 
 #include "pool/dispatch.h"
 #include "pool/lending.h"
 #include "pool/shard.h"
-#include "pool_stubs.h"
-
-enum { TASKS = 4 };
-
-static weft_pool *pool, *sub; /* sub: its sub-pool, in some scenarios */
-static int admitted[TASKS], ran[TASKS];
-static atomic_u32 work;
-static bool stopped;
-
-/* Tasks. */
-
-static int worker_index(void)
-{
-    return (int)(weft_self() - fibers);
-}
-
-/* A task has begun, at the latest here; at the earliest when its worker ended the one before, or was made. If since then all
- * places were taken, and none was given back, it must not have. */
-static void task_begins(void)
-{
-    int index = worker_index();
-    MODEL_CHECK(!stopped);
-    MODEL_CHECK(free_since[index].active < pool->capacity || active < pool->capacity ||
-                free_since[index].became_inactive != became_inactive);
-    MODEL_CHECK(!paused || !free_since[index].paused);
-    active++;
-}
-
-static void task_ends(int number)
-{
-    active--;
-    became_inactive++;
-    ran[number]++;
-    note_free(worker_index());
-}
-
-static void pass_time(void)
-{
-    atomic_u32_add_acq_rel(&work, 1); /* something to be interrupted at */
-}
-
-/* A task parks, until that is so. */
-static void park_until(bool (*until)(void))
-{
-    (void)runtime_enter(thread_self());
-    weft__worker_notify_park();
-    runtime_leave(thread_self());
-    model_wait_until(until);
-}
-
-/* Where no place is given back out of turn, no more are active than there are places. */
-static bool strict;
-
-static void task(void *arg)
-{
-    task_begins();
-    MODEL_CHECK(!strict || active <= pool->capacity);
-    pass_time();
-    task_ends((int)(intptr_t)arg);
-}
-
-static void *number(int index)
-{
-    return (void *)(intptr_t)index;
-}
-
-static void submit(int index)
-{
-    int error = weft_pool_submit_until(pool, task, number(index), WEFT_NEVER);
-    MODEL_CHECK(error == 0 || error == -ESHUTDOWN);
-    admitted[index] = error == 0;
-}
-
-static void must_submit(void (*function)(void *), int index)
-{
-    MODEL_CHECK(weft_pool_submit(pool, function, number(index)) == 0);
-    admitted[index] = 1;
-}
-
-/* Threads, and fibers that are no workers. */
-
-static void run_submitter(void *arg)
-{
-    submit((int)(intptr_t)arg);
-}
-
-static void submitting_fiber(const char *name, void (*function)(void *), int index)
-{
-    struct weft_fiber *fiber;
-    MODEL_CHECK(weft__fiber_make(&fiber, function, number(index), NULL) == 0);
-    start_fiber(fiber, name);
-}
-
-static void run_stopper(void *arg)
-{
-    if (sub != NULL)
-        MODEL_CHECK(weft_pool_stop(sub, WEFT_NEVER) == 0);
-    MODEL_CHECK(weft_pool_stop(pool, WEFT_NEVER) == 0);
-    stopped = true;
-}
-
-static bool all_ran(void)
-{
-    for (int i = 0; i < TASKS; i++)
-        if (ran[i] < admitted[i])
-            return false;
-    return true;
-}
-
-/* Nobody but the workers sees to it that they run. How they end is in other scenarios. */
-static bool (*may_stop)(void);
-
-static bool stops_now(void)
-{
-    return may_stop() && all_ran();
-}
-
-static void run_last_stopper(void *arg)
-{
-    model_wait_until(stops_now);
-    model_calm(true);
-    run_stopper(arg);
-}
-
-static void stopper_after(bool (*until)(void))
-{
-    may_stop = until;
-    model_thread("stopper", run_last_stopper, NULL, true);
-}
-
-static void stopper(void)
-{
-    model_thread("stopper", run_stopper, NULL, true);
-}
-
-static void open_pool(int64_t capacity, int64_t queue)
-{
-    weft_pool_options options = {.capacity = capacity, .queue = queue, .keep = FIBERS};
-    weft__barrier.symmetric = false;
-    weft__runtime_running.value = 1;
-    weft__sched.processor_count.value = FIBERS;
-    weft__sched.in_use.value = weft__sched.in_use_most.value =
-        weft__sched.processor_count.value; /* shards */
-    MODEL_CHECK(weft_pool_open(&pool, &options) == 0);
-    weft__sched.processor_count.value = 1;
-    weft__sched.in_use.value = weft__sched.in_use_most.value = weft__sched.processor_count.value;
-    strict = true;
-    model_name(pool->latch, "latch");
-    model_name(&pool->drain_request, "drain_request");
-    model_name(&pool->ready, "ready");
-}
-
-/* In the end. */
-static void all_is_done(void)
-{
-    const weft_pool_stats *stats = &pool->stats;
-    for (int i = 0; i < TASKS; i++)
-        MODEL_CHECK(ran[i] == admitted[i]);
-    MODEL_CHECK(active == 0 && pool->in_flight == 0 && pool->pins == 0);
-    MODEL_CHECK(stopped && pool->workers == 0 && pool->line.length == 0 && pool->napping == 0);
-    MODEL_CHECK(pool_busy(pool) == 0 && pool->lent == 0 && pool->starting == 0);
-    MODEL_CHECK(pool->ready.value == 0 && pool->outboxes == 0);
-    MODEL_CHECK(stats->submitted == stats->completed + stats->dropped + stats->cancelled);
-}
-
-/* Submitters against a stop. */
+#include "pool_tasks.h"
 
 static void one_against_stop(void)
 {
@@ -207,7 +43,7 @@ static void thread_against_stop(void)
     stopper();
 }
 
-/* Workers that come to rest, or expire, while one submits. */
+/* Workers become idle, or expire, during a submit. */
 
 static bool first_two_are_in(void)
 {
@@ -237,34 +73,23 @@ static void run_submitter_of_two(void *arg)
 static void rest_against_submit(void)
 {
     open_pool(2, 2);
-    weft__sched.processor_count.value = 2;
-    weft__sched.in_use.value = weft__sched.in_use_most.value = weft__sched.processor_count.value;
+    have_processors(2);
     weft__sched.idle_count.value = 1;
     must_submit(task, 0);
     submitting_fiber("submitter", run_submitter_of_two, 1);
     stopper_after(all_are_in);
 }
 
-/* A full pool, whose workers have tasks in an inbox and have parked before: task 0 has one place, tasks 1 and 2 are in
- * the inbox of the other worker. Task 2 does not end before the last one is admitted: so the place of task 1 must be given on when
- * task 2 parks. */
+/* A full pool, whose workers have tasks in an inbox and have parked before: task 0 has one place,
+ * tasks 1 and 2 are in the inbox of the other worker. Task 2 does not end before the last task is
+ * admitted, so the place of task 1 must be passed on when task 2 parks. */
 
 static bool last_is_in(void)
 {
     return admitted[3];
 }
 
-static bool at_once(void)
-{
-    return true;
-}
-
-static bool first_parked;
-
-static bool first_is_parked(void)
-{
-    return first_parked;
-}
+FLAG(first_parked, first_is_parked)
 
 static void long_task(void *arg)
 {
@@ -277,7 +102,7 @@ static void long_task(void *arg)
 static void parking_task(void *arg)
 {
     task_begins();
-    park_until(at_once);
+    park_until(may_go_on);
     task_ends((int)(intptr_t)arg);
 }
 
@@ -316,7 +141,7 @@ static void inbox_is_full_for_threads(void)
     inbox_is_full();
 }
 
-/* A pause, while a worker has tasks in its inbox: it does not take the next. */
+/* A pause, while a worker has tasks in its inbox: the worker does not take the next. */
 
 static void run_pauser(void *arg)
 {
@@ -337,20 +162,11 @@ static void pause_against_inbox(void)
     stopper_after(all_are_in);
 }
 
-/* Outboxes: in a pool of short tasks, while a worker is active, and tasks are ready. So the worker is in its first task until
- * the second is in the queue. */
+/* Outboxes are used in a pool of short tasks while a worker is active and tasks are ready. So the
+ * worker is in its first task until the second is in the queue. */
 
-static bool first_begun, second_tried;
-
-static bool first_has_begun(void)
-{
-    return first_begun;
-}
-
-static bool second_is_tried(void)
-{
-    return second_tried;
-}
+FLAG(first_begun, first_has_begun)
+FLAG(second_tried, second_is_tried)
 
 static void first_task(void *arg)
 {
@@ -388,7 +204,7 @@ static void outbox_against_worker(void)
     stopper_after(last_is_in);
 }
 
-/* Beyond the limit: task 0 fills the pool, task 1 waits in line, and task 0 submits task 2. */
+/* Beyond the limit: task 0 fills the pool, task 1 waits in line, task 0 submits task 2. */
 
 static void submitting_task(void *arg)
 {
@@ -405,11 +221,12 @@ static void beyond_against_stop(void)
     stopper();
 }
 
-/* Lending: in a pool of one task 0 starts task 1, and waits for it, while task 2 is in the queue. */
+/* Lending: in a pool of one, task 0 waits for task 1, which it starts; task 2 is in the queue. */
 
 static weft_task *child;
-static bool parent_ended, child_runs;
+static bool child_runs;
 static int64_t wait_deadline;
+FLAG(parent_ended, parent_has_ended)
 
 static int child_task(void *arg)
 {
@@ -422,12 +239,32 @@ static int child_task(void *arg)
     return 7;
 }
 
-/* In a task: waits for another of the pool, which ran if it has ended and was not cancelled. */
+static weft_task *start(weft_pool *in, int (*function)(void *), int index)
+{
+    weft_task *started;
+    MODEL_CHECK(weft_task_start(&started, in, function, number(index), NULL) == 0);
+    admitted[index] = 1;
+    return started;
+}
+
+static void begin_wait(void)
+{
+    active--;
+    became_inactive++;
+}
+
+static void parent_ends(void *arg)
+{
+    weft_task_release(child);
+    parent_ended = true;
+    task_ends((int)(intptr_t)arg);
+}
+
+/* In a task: waits for another task, which ran if it has ended and was not cancelled. */
 static void wait_for(weft_task *awaited, int index)
 {
     int result = 0;
-    active--;
-    became_inactive++;
+    begin_wait();
     int error = weft_task_wait_until(awaited, &result, wait_deadline);
     active++;
     MODEL_CHECK(error == 0 || (error == -ETIMEDOUT && wait_deadline != WEFT_NEVER));
@@ -435,28 +272,22 @@ static void wait_for(weft_task *awaited, int index)
     MODEL_CHECK(!strict || active <= pool->capacity);
 }
 
+static int (*child_function)(void *) = child_task;
+
 static void waiting_task(void *arg)
 {
     task_begins();
-    MODEL_CHECK(weft_task_start(&child, pool, child_task, number(1), NULL) == 0);
-    admitted[1] = 1;
+    child = start(pool, child_function, 1);
     wait_for(child, 1);
     pass_time();
-    weft_task_release(child);
-    parent_ended = true;
-    task_ends((int)(intptr_t)arg);
+    parent_ends(arg);
 }
 
-/* The place is lent to task 1 alone, and is task 0's again before anything else begins. */
+/* The place is lent to task 1 alone, and is task 0's again before any other task begins. */
 static void third_task(void *arg)
 {
     MODEL_CHECK(parent_ended && !child_runs);
     task(arg);
-}
-
-static bool parent_has_ended(void)
-{
-    return parent_ended;
 }
 
 static void lending(void)
@@ -473,7 +304,7 @@ static void lending_against_stop(void)
     stopper();
 }
 
-/* The wait may end before the child does. */
+/* The wait may end before task 1 does. */
 static void lending_against_clock(void)
 {
     lending();
@@ -482,52 +313,28 @@ static void lending_against_clock(void)
     stopper_after(parent_has_ended);
 }
 
-/* The same three deep: task 1 starts task 3, and waits for it. */
+/* Three deep: task 1 starts task 3 and waits for it. */
 static int waiting_child_task(void *arg)
 {
-    weft_task *grandchild;
     task_begins();
-    MODEL_CHECK(weft_task_start(&grandchild, pool, child_task, number(3), NULL) == 0);
-    admitted[3] = 1;
+    weft_task *grandchild = start(pool, child_task, 3);
     wait_for(grandchild, 3);
     weft_task_release(grandchild);
     task_ends((int)(intptr_t)arg);
     return 7;
 }
 
-static void deep_task(void *arg)
-{
-    task_begins();
-    MODEL_CHECK(weft_task_start(&child, pool, waiting_child_task, number(1), NULL) == 0);
-    admitted[1] = 1;
-    wait_for(child, 1);
-    weft_task_release(child);
-    parent_ended = true;
-    task_ends((int)(intptr_t)arg);
-}
-
 static void lending_deep(void)
 {
-    open_pool(1, 1);
-    wait_deadline = WEFT_NEVER;
-    must_submit(deep_task, 0);
-    must_submit(third_task, 2);
+    lending();
+    child_function = waiting_child_task;
     stopper_after(parent_has_ended);
 }
 
-/* In a pool of two, task 1 runs already when task 0 waits for it, and may end at that moment.
- * Tasks 2 and 3 do not end before task 0 does. */
-static bool child_begun, parent_waits;
-
-static bool child_has_begun(void)
-{
-    return child_begun;
-}
-
-static bool parent_is_to_wait(void)
-{
-    return parent_waits;
-}
+/* In a pool of two, task 1 runs already when task 0 waits for it, and may end at that moment. Tasks
+ * 2 and 3 do not end before task 0 does. */
+FLAG(child_begun, child_has_begun)
+FLAG(parent_waits, parent_is_to_wait)
 
 static int running_child_task(void *arg)
 {
@@ -549,17 +356,14 @@ static void waiting_for_running_task(void *arg)
 {
     task_begins();
     model_calm(true);
-    MODEL_CHECK(weft_task_start(&child, pool, running_child_task, number(1), NULL) == 0);
-    admitted[1] = 1;
+    child = start(pool, running_child_task, 1);
     park_until(child_has_begun);
     must_submit(task_until_parent_ends, 2);
     must_submit(task_until_parent_ends, 3);
     model_calm(false);
     parent_waits = true;
     wait_for(child, 1);
-    weft_task_release(child);
-    parent_ended = true;
-    task_ends((int)(intptr_t)arg);
+    parent_ends(arg);
 }
 
 static void lending_to_running(void)
@@ -570,7 +374,7 @@ static void lending_to_running(void)
     stopper_after(parent_has_ended);
 }
 
-/* The same for a group, of tasks 1 and 3. */
+/* Task 0 waits for a group of tasks 1 and 3. */
 static int member_task(void *arg)
 {
     (void)child_task(arg);
@@ -591,14 +395,12 @@ static void waiting_for_group(void *arg)
     MODEL_CHECK(weft_pool_group(&group, pool, NULL) == 0);
     add_member(1);
     add_member(3);
-    active--;
-    became_inactive++;
+    begin_wait();
     MODEL_CHECK(weft_group_close(group) == 0);
     active++;
     MODEL_CHECK(ran[1] && ran[3] && active <= pool->capacity);
     pass_time();
-    parent_ended = true;
-    task_ends((int)(intptr_t)arg);
+    parent_ends(arg);
 }
 
 static void lending_to_group(void)
@@ -609,18 +411,9 @@ static void lending_to_group(void)
     stopper();
 }
 
-/* The same, and task 3 comes from outside. */
-static bool group_opened, outsider_is_done;
-
-static bool group_is_open(void)
-{
-    return group_opened;
-}
-
-static bool outsider_has_ended(void)
-{
-    return outsider_is_done;
-}
+/* Task 3 joins the group from outside. */
+FLAG(group_opened, group_is_open)
+FLAG(outsider_is_done, outsider_has_ended)
 
 static void run_outsider(void *arg)
 {
@@ -635,15 +428,13 @@ static void waiting_for_open_group(void *arg)
     MODEL_CHECK(weft_pool_group(&group, pool, NULL) == 0);
     add_member(1);
     group_opened = true;
-    active--;
-    became_inactive++;
+    begin_wait();
     MODEL_CHECK(weft_group_wait(group, NULL) == 0);
     model_wait_until(outsider_has_ended);
     MODEL_CHECK(weft_group_close(group) == 0);
     active++;
     MODEL_CHECK(ran[1] && ran[3] && active <= pool->capacity);
-    parent_ended = true;
-    task_ends((int)(intptr_t)arg);
+    parent_ends(arg);
 }
 
 static void lending_to_open_group(void)
@@ -655,13 +446,8 @@ static void lending_to_open_group(void)
     stopper_after(parent_has_ended);
 }
 
-/* The same, and all that has not begun is dropped. */
-static bool abort_is_over;
-
-static bool abort_has_ended(void)
-{
-    return abort_is_over;
-}
+/* All tasks that have not begun are dropped. */
+FLAG(abort_is_over, abort_has_ended)
 
 static void run_aborter(void *arg)
 {
@@ -690,8 +476,7 @@ static void waiting_for_dropped_group(void *arg)
     MODEL_CHECK(weft_pool_group(&group, pool, &(weft_group_options){.keep_going = 1}) == 0);
     add_member(1);
     group_opened = true;
-    active--;
-    became_inactive++;
+    begin_wait();
     MODEL_CHECK(weft_group_wait(group, NULL) == 0);
     model_wait_until(outsider_has_ended);
     MODEL_CHECK(weft_group_wait(group, NULL) == 0);
@@ -700,8 +485,7 @@ static void waiting_for_dropped_group(void *arg)
     (void)weft_group_close(group);
     admitted[1] = ran[1];
     admitted[3] = ran[3];
-    parent_ended = true;
-    task_ends((int)(intptr_t)arg);
+    parent_ends(arg);
 }
 
 static void lending_against_abort(void)
@@ -713,18 +497,9 @@ static void lending_against_abort(void)
     stopper_after(parent_has_ended);
 }
 
-/* The same, and task 1 is cancelled. */
-static bool child_started, cancel_is_over;
-
-static bool child_is_started(void)
-{
-    return child_started;
-}
-
-static bool cancel_has_ended(void)
-{
-    return cancel_is_over;
-}
+/* Task 0 waits for task 1, which is cancelled. */
+FLAG(child_started, child_is_started)
+FLAG(cancel_is_over, cancel_has_ended)
 
 static void run_canceller_of_child(void *arg)
 {
@@ -734,7 +509,7 @@ static void run_canceller_of_child(void *arg)
     cancel_is_over = true;
 }
 
-static void bereaved_task(void *arg)
+static void cancelled_wait_task(void *arg)
 {
     task_begins();
     MODEL_CHECK(weft_task_start(&child, pool, child_task, number(1), NULL) == 0);
@@ -742,16 +517,14 @@ static void bereaved_task(void *arg)
     wait_for(child, 1);
     admitted[1] = ran[1];
     model_wait_until(cancel_has_ended);
-    weft_task_release(child);
-    parent_ended = true;
-    task_ends((int)(intptr_t)arg);
+    parent_ends(arg);
 }
 
 static void lending_against_cancel(void)
 {
     open_pool(1, 1);
     wait_deadline = WEFT_NEVER;
-    must_submit(bereaved_task, 0);
+    must_submit(cancelled_wait_task, 0);
     must_submit(third_task, 2);
     model_thread("canceller", run_canceller_of_child, NULL, true);
     stopper_after(parent_has_ended);
@@ -760,11 +533,10 @@ static void lending_against_cancel(void)
 /* A worker that ends waits for a task of its pool: it holds no place. */
 static void exit_waits(void *state, void *data)
 {
-    weft_task *last;
     if (admitted[1])
         return;
-    admitted[1] = 1;
-    MODEL_CHECK(weft_task_start(&last, pool, child_task, number(1), NULL) == 0);
+    admitted[1] = 1; /* other workers that end start none */
+    weft_task *last = start(pool, child_task, 1);
     MODEL_CHECK(weft_task_wait(last, NULL) == 0);
     weft_task_release(last);
 }
@@ -777,8 +549,8 @@ static void exit_against_stop(void)
     stopper();
 }
 
-/* The same in a pool of two, in which another worker has tasks 2 and 3 in its inbox: when the place is task 0's again while all places are
- * taken, it must not take the next. */
+/* In a pool of two, another worker has tasks 2 and 3 in its inbox. When task 0 takes its place back
+ * while all places are taken, that worker must not take the next task. */
 static int long_child_task(void *arg)
 {
     task_begins();
@@ -794,19 +566,16 @@ static void task_beside(void *arg)
     task(arg);
 }
 
-static void impatient_task(void *arg)
+static void task_that_gives_up(void *arg)
 {
     task_begins();
     model_calm(true);
-    MODEL_CHECK(weft_task_start(&child, pool, long_child_task, number(1), NULL) == 0);
-    admitted[1] = 1;
+    child = start(pool, long_child_task, 1);
     must_submit(task_beside, 2);
     must_submit(task_beside, 3);
     wait_for(child, 1);
     pass_time();
-    weft_task_release(child);
-    parent_ended = true;
-    task_ends((int)(intptr_t)arg);
+    parent_ends(arg);
     model_calm(true);
 }
 
@@ -815,7 +584,7 @@ static void lending_against_inbox(void)
     open_pool(2, 2);
     strict = false;
     wait_deadline = weft_after(1);
-    must_submit(impatient_task, 0);
+    must_submit(task_that_gives_up, 0);
     stopper_after(parent_has_ended);
 }
 
@@ -843,8 +612,7 @@ static void run_canceller(void *arg)
 static void cancel_against_worker(void)
 {
     open_pool(1, 0);
-    MODEL_CHECK(weft_task_start(&child, pool, handled_task, number(0), NULL) == 0);
-    admitted[0] = 1;
+    child = start(pool, handled_task, 0);
     model_thread("canceller", run_canceller, NULL, true);
     stopper();
 }
@@ -855,36 +623,10 @@ static void cancel_makes_room(void)
     submitting_fiber("submitter", run_submitter, 1);
 }
 
-/* Sub-pools: one place for a pool and its sub-pool. */
-
-static void with_sub_pool(void)
-{
-    open_pool(1, 1);
-    weft_pool_options options = {.parent = pool, .capacity = 1, .queue = 1, .keep = FIBERS};
-    weft__sched.processor_count.value = FIBERS;
-    weft__sched.in_use.value = weft__sched.in_use_most.value = weft__sched.processor_count.value;
-    MODEL_CHECK(weft_pool_open(&sub, &options) == 0);
-    weft__sched.processor_count.value = 1;
-    weft__sched.in_use.value = weft__sched.in_use_most.value = weft__sched.processor_count.value;
-    wait_deadline = WEFT_NEVER;
-}
-
-static void must_submit_below(void (*function)(void *), int index)
-{
-    MODEL_CHECK(weft_pool_submit(sub, function, number(index)) == 0);
-    admitted[index] = 1;
-}
-
-static void tree_is_done(void)
-{
-    all_is_done();
-    MODEL_CHECK(pool_busy(sub) == 0 && sub->in_flight == 0 && sub->workers == 0);
-    MODEL_CHECK(pool->below == 0 && pool->granted == 0 && sub->granted == 0);
-}
-
 static void places_go_round(void)
 {
     with_sub_pool();
+    wait_deadline = WEFT_NEVER;
     must_submit(task, 0);
     must_submit_below(task, 1);
     must_submit(task, 2);
@@ -892,71 +634,62 @@ static void places_go_round(void)
     stopper();
 }
 
-/* Task 0 waits for task 1, in the sub-pool or in its own, while tasks of both are ready: its place is for task 1 alone. */
+/* Task 0 waits for task 1, in the sub-pool or in its own, while tasks of both are ready: its place
+ * is for task 1 alone. */
 static weft_pool *child_pool;
 
 static void waiting_task_of_tree(void *arg)
 {
     task_begins();
     must_submit_below(third_task, 3);
-    MODEL_CHECK(weft_task_start(&child, child_pool, child_task, number(1), NULL) == 0);
-    admitted[1] = 1;
+    child = start(child_pool, child_task, 1);
     wait_for(child, 1);
-    weft_task_release(child);
-    parent_ended = true;
-    task_ends((int)(intptr_t)arg);
-}
-
-static void lending_to_sub_pool(void)
-{
-    with_sub_pool();
-    child_pool = sub;
-    must_submit(waiting_task_of_tree, 0);
-    must_submit(third_task, 2);
-    stopper_after(parent_has_ended);
+    parent_ends(arg);
 }
 
 static void lending_beside_sub_pool(void)
 {
     with_sub_pool();
+    wait_deadline = WEFT_NEVER;
     child_pool = pool;
     must_submit(waiting_task_of_tree, 0);
     must_submit(third_task, 2);
     stopper_after(parent_has_ended);
 }
 
+static void lending_to_sub_pool(void)
+{
+    lending_beside_sub_pool();
+    child_pool = sub;
+}
+
 static const struct scenario scenarios[] = {
     {"one submits, one stops", one_against_stop, all_is_done, 3, 1, 0},
     {"a submitter waits for what is in an inbox", inbox_is_full, all_is_done, 3, 1, 0},
     {"a thread waits for what is in an inbox", inbox_is_full_for_threads, all_is_done, 2, 1, 0},
-    {"a task gives up to wait while another has an inbox", lending_against_inbox, all_is_done, 3, 1,
-     1},
+    {"a task gives up its wait beside an inbox", lending_against_inbox, all_is_done, 3, 1, 1},
     {"a pool is paused while a worker has an inbox", pause_against_inbox, all_is_done, 2, 1, 0},
     {"a fiber fills its outbox, one stops", outbox_against_stop, all_is_done, 2, 1, 0},
-    {"a worker runs dry while a fiber fills its outbox", outbox_against_worker, all_is_done, 2, 1,
-     0},
+    {"a fiber fills its outbox, a worker runs dry", outbox_against_worker, all_is_done, 2, 1, 0},
     {"a task submits beyond the limit, one stops", beyond_against_stop, all_is_done, 2, 0, 0},
-    {"a task waits for a task of its pool, one stops", lending_against_stop, all_is_done, 2, 1, 0},
-    {"a task gives up to wait for a task of its pool", lending_against_clock, all_is_done, 2, 1, 1},
+    {"a task waits for a task, one stops", lending_against_stop, all_is_done, 2, 1, 0},
+    {"a task gives up its wait for a task", lending_against_clock, all_is_done, 2, 1, 1},
     {"a task waits for one that waits for a third", lending_deep, all_is_done, 1, 1, 0},
     {"a task waits for one that runs", lending_to_running, all_is_done, 2, 1, 0},
-    {"a task waits for a group of its pool, one stops", lending_to_group, all_is_done, 2, 0, 0},
+    {"a task waits for a group, one stops", lending_to_group, all_is_done, 2, 0, 0},
     {"a task waits for a group that grows", lending_to_open_group, all_is_done, 1, 1, 0},
-    {"a task waits for a group that grows, and is dropped", lending_against_abort, all_is_done, 1,
-     0, 0},
+    {"a growing group is awaited and dropped", lending_against_abort, all_is_done, 1, 0, 0},
     {"a task waits for one that is cancelled", lending_against_cancel, all_is_done, 1, 1, 0},
     {"a worker that ends waits for a task", exit_against_stop, all_is_done, 2, 1, 0},
-    {"a handle is cancelled while a worker takes it", cancel_against_worker, all_is_done, 2, 1, 0},
-    {"a handle is cancelled while a submitter waits", cancel_makes_room, all_is_done, 1, 1, 0},
-    {"a thread submits to a pool that is full, one stops", thread_against_stop, all_is_done, 2, 0,
-     0},
+    {"a handle is cancelled, a worker takes it", cancel_against_worker, all_is_done, 2, 1, 0},
+    {"a handle is cancelled, a submitter waits", cancel_makes_room, all_is_done, 1, 1, 0},
+    {"a thread submits to a full pool, one stops", thread_against_stop, all_is_done, 2, 0, 0},
     {"a worker expires while one submits", expiry_against_submit, all_is_done, 2, 1, 1},
     {"workers come to rest while one submits", rest_against_submit, all_is_done, 1, 1, 0},
     {"two submit to a pool of one, one stops", two_against_stop, all_is_done, 2, 0, 0},
     {"a pool and its sub-pool share a place", places_go_round, tree_is_done, 2, 0, 0},
     {"a task waits for one of a sub-pool", lending_to_sub_pool, tree_is_done, 2, 0, 0},
-    {"a task waits for one of its pool, beside a sub-pool", lending_beside_sub_pool, tree_is_done,
-     2, 0, 0},
+    {"a task waits beside a sub-pool", lending_beside_sub_pool, tree_is_done, 2, 0, 0},
 };
 
 MODEL_MAIN(scenarios)

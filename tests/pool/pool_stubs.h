@@ -1,5 +1,6 @@
 /*
- * pool_stubs.h: what the model of the pool (pool.c) has in place of fibers, contexts, panics and crashes.
+ * pool_stubs.h: the parts of fibers, contexts, panics and crashes that the model of the pool
+ * (pool_model.c) needs.
  */
 #ifndef WEFT_MODEL_POOL_STUBS_H
 #define WEFT_MODEL_POOL_STUBS_H
@@ -16,7 +17,7 @@
 
 enum { FIBERS = 4 };
 
-/* What a pool needs of fibers. */
+/* Fibers. */
 
 static struct weft_fiber fibers[FIBERS];
 static struct extra extras[FIBERS];
@@ -138,11 +139,11 @@ int64_t weft_after(int64_t duration)
 
 struct foreign *weft__foreign_self(void)
 {
-    static struct foreign nobody;
-    return &nobody;
+    static struct foreign none;
+    return &none;
 }
 
-/* A context is a word: whether it was cancelled. Nobody is bound. */
+/* A context is a flag: whether it was cancelled. No fiber is bound. */
 
 struct weft_context {
     atomic_u32 cancelled;
@@ -212,7 +213,7 @@ void weft__context_expire_at(weft_context *context, int64_t deadline)
     model_fail("a context with a deadline");
 }
 
-/* What this model does not use: nobody panics, crashes, or has fiber-locals. */
+/* Not used by the model: no task panics, crashes or has fiber-locals. */
 
 void weft__pools_add(weft_pool *opened)
 {
