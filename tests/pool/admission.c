@@ -2,7 +2,6 @@
  * admission.c: how many tasks of a pool run at once: at most its capacity, whatever the tasks do.
  * And options and arguments that a pool refuses.
  */
-#include "seeds.h"
 #include "sync/lines.h"
 #include "tasks.h"
 
@@ -131,7 +130,7 @@ static void sleeps(void *arg)
     gauge_leave(&kind->gauge);
 }
 
-/* Each receives what another has sent. */
+/* Each receives an element that another has sent. */
 static void exchanges(void *arg)
 {
     struct kind *kind = arg;
@@ -187,7 +186,7 @@ static void no_more_run_than_the_capacity(void)
     on_processors(3, hold_capacities, NULL);
 }
 
-static void reach_capacity(void *arg)
+static void as_many_run_as_the_capacity(void *arg)
 {
     static struct gate gate;
     for (uint32_t capacity = 1; capacity <= 64; capacity *= 4) {
@@ -202,12 +201,6 @@ static void reach_capacity(void *arg)
         CHECK_EQ(gauge_most(&gate.gauge), capacity);
         CHECK_EQ(gauge_total(&gate.gauge), 3 * capacity);
     }
-}
-
-static void as_many_run_as_the_capacity(void)
-{
-    everywhere(reach_capacity);
-    on_processors(1, reach_capacity, NULL);
 }
 
 /* Tasks that keep their processor until one runs on each. */
@@ -312,7 +305,7 @@ int main(void)
 {
     RUN_PLAIN(wrong_arguments_are_refused, "nothing waits");
     RUN_BOTH(no_more_run_than_the_capacity);
-    RUN_BOTH(as_many_run_as_the_capacity);
+    RUN_AT(as_many_run_as_the_capacity, EVERYWHERE, 1);
     RUN_PLAIN(tasks_that_compute_share_the_processors,
               "holds a processor while others run on another one");
     RUN_BOTH(the_default_is_ten_thousand);

@@ -1,6 +1,6 @@
 /*
- * alone.c: tasks are admitted, and the workers for them cannot be made: they run as soon as one can be, or one that is there is
- * free; whatever the tasks are, and wherever they wait.
+ * alone_fault.c: tasks of every kind are admitted and no worker can be made for them. They run as
+ * soon as a worker can be made, or an existing one is free.
  */
 #include <weft/task.h>
 
@@ -43,7 +43,7 @@ static void paused_again(void *arg)
     pool_close(pool);
 }
 
-/* A stop: what was admitted runs before it is over. */
+/* A stop ends after all admitted tasks have run. */
 static void stopped(void *arg)
 {
     weft_pool *pool = begin_paused((weft_pool_options){.capacity = 1, .queue = 8});
@@ -58,7 +58,8 @@ static void stopped(void *arg)
     pool_close(pool);
 }
 
-/* The only worker is idle, and its time is over, which it does not know yet, when a task comes. It stays, or it ends. */
+/* The only worker is idle and its expiry has fired, but it has not noticed that yet when a task is
+ * submitted. It stays, or it ends. */
 static void ends_just_then(void *arg)
 {
     for (int64_t keep = 0; keep < 2; keep++) {
@@ -81,7 +82,8 @@ static void ends_just_then(void *arg)
             await_count(&ran, 1); /* without memory */
         (void)weft_sleep(WEFT_MS);
         lack(false);
-        CHECK(error == 0 || error == -ENOMEM); /* if another took what was for the queue */
+        CHECK(error == 0 ||
+              error == -ENOMEM); /* if another allocation took the memory of the queue */
         pool_close(pool);
         CHECK_EQ(count_of(&ran), error == 0);
     }
@@ -115,8 +117,8 @@ static void awaited_later(void *arg)
     }
 }
 
-/* The only worker waits, and tasks are in the inbox of its processor. They run when another can be made; or, without, when that
- * one goes on. */
+/* The only worker waits while tasks are in the inbox of its processor. They run when another worker
+ * can be made, or, without memory, when the worker goes on. */
 
 static void wait_at_gate(void *arg)
 {

@@ -1,9 +1,8 @@
 /*
- * beside.c: a pool beside fibers that are always ready: they take turns with its workers.
+ * beside.c: workers take turns with fibers that are always ready.
  */
 #include <weft/weft.h>
 
-#include "seeds.h"
 #include "tasks.h"
 
 enum { TASKS = 100, YIELDS_MOST = 1000 };
@@ -19,7 +18,7 @@ static void compute(void)
 }
 
 /* The submitter never waits: each of its turns is long, and behind it the worker has the next. */
-static void submit_and_yield(void *arg)
+static void tasks_of_one_that_is_always_ready(void *arg)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 4});
     atomic_u32_store_relaxed(&ran, 0);
@@ -35,13 +34,8 @@ static void submit_and_yield(void *arg)
     pool_close(pool);
 }
 
-static void tasks_of_one_that_is_always_ready(void)
-{
-    on_processors(1, submit_and_yield, NULL);
-}
-
 int main(void)
 {
-    RUN_PLAIN(tasks_of_one_that_is_always_ready, "the clock stands still under seeds");
+    PLAIN_AT(tasks_of_one_that_is_always_ready, "the clock stands still under seeds", 1);
     return 0;
 }

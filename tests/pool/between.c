@@ -1,10 +1,9 @@
 /*
- * between.c: tasks of one pool that use another: they wait there like anybody else, and their own pool goes on
- * meanwhile.
+ * between.c: tasks of one pool that submit to another one, or wait for its tasks: they wait as any
+ * fiber does, and their own pool goes on.
  */
 #include <weft/task.h>
 
-#include "seeds.h"
 #include "tasks.h"
 
 static struct {
@@ -34,14 +33,14 @@ static void open_gate(void *arg)
     gate_open(arg);
 }
 
-/* Waits for a place in the other pool, which only the next task of its own pool makes free. */
+/* Waits for a place in the other pool; only the next task of its own pool frees one. */
 static void submit_there(void *arg)
 {
     CHECK_EQ(weft_pool_submit(two.other, count_task, &two.ran), 0);
     atomic_u32_add_seq_cst(&two.ran, 1);
 }
 
-static void wait_for_a_place(void *arg)
+static void a_full_pool_is_waited_for(void *arg)
 {
     two_open(1);
     gate_fill(&two.gate, two.other, 1);
@@ -51,13 +50,7 @@ static void wait_for_a_place(void *arg)
     CHECK_EQ(count_of(&two.ran), 2);
 }
 
-static void a_full_pool_is_waited_for(void)
-{
-    on_processors(1, wait_for_a_place, NULL);
-    on_processors(2, wait_for_a_place, NULL);
-}
-
-/* The same the other way round at the same time: each waits for a place that the other's next task makes free. */
+/* Both directions at once: each submit waits for a place that the other pool's next task frees. */
 static void submit_back(void *arg)
 {
     CHECK_EQ(weft_pool_submit(two.own, count_task, &two.ran), 0);
@@ -75,7 +68,7 @@ static void both_ways(void)
     two_close();
 }
 
-/* Waiting for a task, or a group, of the other pool lends no place of its own. */
+/* A wait for a task or a group of another pool lends no place. */
 static int wait_at_gate(void *arg)
 {
     CHECK_PTR(arg, &two);
@@ -123,7 +116,7 @@ static void a_group_of_another_pool_is_waited_for(void)
     CHECK_EQ(count_of(&two.ran), 1);
 }
 
-/* A context ends the wait for a place, of a group's too: with the context's error, not with that of one who tries. */
+/* A context ends a group's wait for a place with the context's error; a try has its own. */
 static void contexts_end_the_wait(void)
 {
     weft_context *context, *before;
@@ -146,7 +139,7 @@ static void contexts_end_the_wait(void)
 
 int main(void)
 {
-    RUN_BOTH(a_full_pool_is_waited_for);
+    RUN_AT(a_full_pool_is_waited_for, 1, 2);
     RUN_BOTH(both_ways);
     RUN_BOTH(a_task_of_another_pool_is_waited_for);
     RUN_BOTH(a_group_of_another_pool_is_waited_for);

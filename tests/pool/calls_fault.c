@@ -1,12 +1,13 @@
 /*
- * calls_pool.c: groups, the pool in all its forms, tasks with handles and several pools, with everything failing
- * that they need (scenario.h). Each task that was admitted runs exactly once, and no other.
+ * calls_fault.c: groups, all kinds of pools, tasks with handles and several pools, with each call
+ * of the system failing in turn (scenario.h). Each admitted task runs exactly once, and no other
+ * task does.
  */
 #include "bodies.h"
 #include "scenario.h"
 
 static atomic_u32 ran, dropped, panicked;
-static uint32_t admitted, falling; /* of those */
+static uint32_t admitted, falling; /* how many of the admitted panic */
 
 static void begin(void)
 {
@@ -28,7 +29,7 @@ static void task(void *arg)
     atomic_u32_add_seq_cst(&ran, 1);
 }
 
-/* What submitting names; the runtime runs by then. */
+/* Errors of a submit; the runtime runs by then. */
 #define MAY_SUBMIT(call) MAY(call, -ENOMEM)
 
 /* Groups. */
@@ -264,7 +265,7 @@ static void use_sub_pools(void)
     check_all_ran();
 }
 
-/* Paused, aborted, with those who wait. */
+/* Paused, then aborted, with tasks in the queue. */
 
 static void drop(void (*function)(void *), void *arg, void *data)
 {
@@ -403,7 +404,7 @@ static void use_try_tasks(void)
         uint64_t number = (uint64_t)i;
         weft_submit_options with = {.copy = sizeof number, .run_timeout = 3600 * WEFT_S};
         int error = weft_task_try_start(&one, pool, fetch_copy, &number, &with);
-        if (error == -EAGAIN) { /* those that were not waited for are still there */
+        if (error == -EAGAIN) { /* earlier tasks may still be there */
             CHECK_PTR(one, POISON);
             CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
             continue;
@@ -463,7 +464,7 @@ static void use_pools(void)
     }
 }
 
-/* Delayed and periodic submits: what is scheduled needs nothing more. */
+/* Delayed and periodic submits: a scheduled task needs no more memory. */
 static void use_schedules(void)
 {
     weft_pool *pool = POISON;
@@ -502,7 +503,7 @@ static void use_schedules(void)
     CHECK_EQ(atomic_u32_load_acquire(&dropped), drops);
 }
 
-/* The default pool is there for ever once it is open, but holds the runtime only while it has workers. */
+/* The default pool is never closed, but holds the runtime only while it has workers. */
 static void use_default(void)
 {
     begin();

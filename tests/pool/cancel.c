@@ -1,11 +1,10 @@
 /*
- * cancel.c: weft_pool_cancel: what runs in a pool is cancelled, and fail_if_given else. The pool's
+ * cancel.c: weft_pool_cancel cancels the running tasks of a pool, and nothing else. The pool's
  * context, which tasks are bound to.
  */
 #include <weft/pools.h>
 #include <weft/schedule.h>
 
-#include "seeds.h"
 #include "tasks.h"
 
 /* Tasks that wait for their cancellation. */
@@ -68,7 +67,7 @@ static void start_each_kind(weft_pool *pool, weft_context *other, weft_task **ta
     await(&waits.begun, KINDS);
 }
 
-static void check_cancel(void *arg)
+static void cancel_ends_the_waits_of_all_that_runs(void *arg)
 {
     weft_task *task;
     weft_group *group;
@@ -83,21 +82,15 @@ static void check_cancel(void *arg)
         await(&waits.ended, KINDS);
         CHECK_EQ(end_task(task), -ECANCELED);
         CHECK_EQ(weft_group_close(group), -ECANCELED);
-        await(&ran, WAITING); /* what had not begun is not touched */
+        await(&ran, WAITING); /* tasks in the queue are not cancelled */
     }
     CHECK_EQ(weft_context_error(other), 0);
     CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
     weft_pool_stats stats = pool_stats(pool);
     CHECK_EQ(stats.completed, 3 * (KINDS + WAITING));
-    CHECK_EQ(stats.failed, 6); /* those with a handle, and of a group */
+    CHECK_EQ(stats.failed, 6); /* the task with a handle, and that of the group */
     weft_context_close(other);
     pool_close(pool);
-}
-
-static void cancel_ends_the_waits_of_all_that_runs(void)
-{
-    everywhere(check_cancel);
-    on_processors(1, check_cancel, NULL);
 }
 
 static int fail_if_given(void *arg)
@@ -138,7 +131,7 @@ static void cancel_needs_the_option(void)
     CHECK_EQ(weft_pool_cancel(weft_pool_default()), -ENOTSUP);
 }
 
-/* A stop whose deadline has passed, and then the rest by force. */
+/* A stop whose deadline has passed; then a cancel. */
 static void cancel_ends_a_stop(void)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .cancellable = 1});
@@ -152,7 +145,7 @@ static void cancel_ends_a_stop(void)
     CHECK_EQ(count_of(&waits.ended), 1);
 }
 
-/* By the pool's own tasks, and what they have started. */
+/* By a task of the pool, and tasks that wait for tasks they started. */
 
 static weft_pool *own_pool;
 
@@ -212,7 +205,7 @@ static int check_own(void *arg)
     return 5;
 }
 
-static void cancel_reaches_who_runs_in_its_submitter(void *arg)
+static void cancel_reaches_a_task_in_its_submitter(void *arg)
 {
     static struct gate gate;
     weft_pool *pool = pool_open(
@@ -227,8 +220,7 @@ static void cancel_reaches_who_runs_in_its_submitter(void *arg)
     CHECK_PTR(weft_context_current(), submitters);
     CHECK_EQ(weft_context_error(submitters), 0);
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);
-    CHECK_EQ(weft_pool_submit(pool, check_bound, pool),
-             0); /* by one that is bound to fail_if_given */
+    CHECK_EQ(weft_pool_submit(pool, check_bound, pool), 0); /* the submitter is bound to nothing */
     CHECK_PTR(weft_context_current(), NULL);
     gate_open(&gate);
     CHECK_EQ(end_task(task), 5);
@@ -236,7 +228,7 @@ static void cancel_reaches_who_runs_in_its_submitter(void *arg)
     pool_close(pool);
 }
 
-/* What a worker is bound to, whatever its tasks and options do. */
+/* A task begins bound to the pool's context, whatever earlier tasks and the options bound. */
 
 static weft_context *foreign;
 
@@ -305,7 +297,8 @@ static void every_task_begins_with_the_pools_context(void)
     weft_context_close(foreign);
 }
 
-/* A function that has left its group is bound to the pool's context, and its group is not cancelled for it. */
+/* A function that has left its group is bound to the pool's context, and is cancelled without its
+ * group. */
 
 static int leave_and_wait(void *arg)
 {
@@ -330,7 +323,7 @@ static int leave_elsewhere(void *other)
     return 0;
 }
 
-static void cancel_reaches_who_left_a_group(void)
+static void cancel_reaches_a_function_that_left_its_group(void)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 4, .cancellable = 1}),
               *other = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
@@ -353,7 +346,7 @@ static void cancel_reaches_who_left_a_group(void)
     pool_close(pool);
 }
 
-/* Cancelled again and again: no task is cancelled by a call that returned before it was submitted. */
+/* Repeated cancels: no call cancels a task that was submitted after the call returned. */
 
 static struct {
     weft_pool *pool;
@@ -434,14 +427,14 @@ static void no_task_is_cancelled_by_an_earlier_call(void)
 
 int main(void)
 {
-    RUN_BOTH(cancel_ends_the_waits_of_all_that_runs);
+    RUN_AT(cancel_ends_the_waits_of_all_that_runs, EVERYWHERE, 1);
     RUN_BOTH(cancel_leaves_others_alone);
     RUN_BOTH(cancel_needs_the_option);
     RUN_BOTH(cancel_ends_a_stop);
     RUN_BOTH(tasks_may_cancel_their_pool);
-    RUN_EVERYWHERE(cancel_reaches_who_runs_in_its_submitter);
+    RUN_EVERYWHERE(cancel_reaches_a_task_in_its_submitter);
     RUN_BOTH(every_task_begins_with_the_pools_context);
-    RUN_BOTH(cancel_reaches_who_left_a_group);
+    RUN_BOTH(cancel_reaches_a_function_that_left_its_group);
     RUN_BOTH(no_task_is_cancelled_by_an_earlier_call);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;

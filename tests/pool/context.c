@@ -1,11 +1,10 @@
 /*
- * context.c: a context for the whole pool: its end stops admission, drops what waits and cancels
- * what runs.
+ * context.c: the context of a pool: its end stops admission, drops waiting tasks and cancels
+ * running ones.
  */
 #include <weft/pools.h>
 #include <weft/schedule.h>
 
-#include "seeds.h"
 #include "tasks.h"
 
 static weft_context *context_open(weft_context *parent, int64_t timeout)
@@ -17,7 +16,7 @@ static weft_context *context_open(weft_context *parent, int64_t timeout)
 
 static struct {
     atomic_u32 begun, ended, dropped, ran;
-    int expected; /* what the waits of tasks end with */
+    int expected; /* the result of the tasks' waits */
 } seen;
 
 static void begin(void)
@@ -119,7 +118,7 @@ static void check_ended_at_once(void)
 {
     weft_schedule_stats schedule;
     int result = 0;
-    CHECK_EQ(count_of(&seen.dropped), 4); /* three, and what was scheduled */
+    CHECK_EQ(count_of(&seen.dropped), 4); /* three, and one that was scheduled */
     CHECK_EQ(weft_task_wait_until(whole.waiting, &result, WEFT_NOW), 0);
     CHECK_EQ(result, -ECANCELED);
     CHECK_EQ(pool_waiting(whole.pool), 0);
@@ -239,7 +238,7 @@ static void a_context_that_has_ended_opens_no_pool(void)
     weft_context_close(options.context);
 }
 
-/* Own tasks: they are refused as all others are. */
+/* Submits of the pool's own tasks are refused too. */
 
 static struct {
     weft_pool *pool;
@@ -280,7 +279,7 @@ static void own_tasks_are_refused_too(void)
     weft_context_close(context);
 }
 
-/* What runs is cancelled before what waits is dropped: on_drop may wait for it. */
+/* Running tasks are cancelled before waiting ones are dropped: on_drop may wait for them. */
 
 static void await_cancelled(void (*function)(void *), void *arg, void *data)
 {
@@ -303,7 +302,7 @@ static void what_runs_is_cancelled_first(void)
     weft_context_close(context);
 }
 
-/* While it stops: what its own tasks still waited for is refused, what waits is dropped. */
+/* While the pool stops: own tasks in line are refused, waiting tasks are dropped. */
 static void it_may_end_while_the_pool_stops(void)
 {
     static struct gate gate;
@@ -414,7 +413,7 @@ static void tasks_may_end_their_pool(void)
     weft_context_close(context);
 }
 
-/* A task that cancels what it is bound to cancels it for all, until weft_pool_cancel. */
+/* A task that cancels the context it is bound to cancels all tasks, until weft_pool_cancel. */
 
 static void end_current(void *arg)
 {
@@ -448,7 +447,7 @@ static void what_a_task_cancels_is_replaced_by_a_cancel(void)
 static int await_dropped(void *pool)
 {
     CHECK_EQ(weft_pool_pause(pool), 0);
-    CHECK_EQ(weft_context_bind(NULL, NULL), 0); /* neither is under the other's context */
+    CHECK_EQ(weft_context_bind(NULL, NULL), 0); /* neither task is under the other's context */
     weft_task *task = start_task(pool, never_with_handle, NULL);
     atomic_u32_add_seq_cst(&seen.begun, 1);
     int result = 0;
@@ -487,7 +486,7 @@ static void a_family_ends_as_one(void)
     for (int i = 0; i < 3; i++)
         CHECK_EQ(weft_pool_submit(weft_pools_get(pools, i), plain_wait, NULL), 0);
     await(&seen.begun, 3);
-    CHECK_EQ(weft_pool_cancel(weft_pools_get(pools, 0)), 0); /* of the one alone */
+    CHECK_EQ(weft_pool_cancel(weft_pools_get(pools, 0)), 0); /* of this pool alone */
     await(&seen.ended, 1);
     CHECK_EQ(weft_pool_submit(weft_pools_get(pools, 0), plain_wait, NULL), 0);
     await(&seen.begun, 4);
@@ -503,7 +502,7 @@ static void a_family_ends_as_one(void)
     weft_context_close(context);
 }
 
-/* Races: submits, cancels, a stop and the end of the context, all at once. Each task that was admitted ran or was dropped. */
+/* Submits, cancels, a stop and the end of the context: each admitted task runs or is dropped. */
 
 static struct {
     weft_pool *pool;
@@ -590,7 +589,7 @@ static void it_ends_amid_everything(void)
     }
 }
 
-/* The pool is closed at the same moment, by one that need not know of the end. */
+/* The pool is closed at the moment at which its context ends. */
 
 static void end_context_now(void *context)
 {

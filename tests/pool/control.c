@@ -1,7 +1,6 @@
 /*
  * control.c: calls that change a pool while it runs: abort, pause, resume, tune.
  */
-#include "seeds.h"
 #include "sync/lines.h"
 #include "tasks.h"
 
@@ -77,7 +76,7 @@ static void abort_drops_what_has_not_begun(void *arg)
 
 /* Tasks in an inbox, behind a task that keeps its processor, have not begun either. */
 
-static void abort_behind_a_holder(void *arg)
+static void abort_empties_inboxes(void *arg)
 {
     memset(&aborted, 0, sizeof aborted);
     memset(&holder, 0, sizeof holder);
@@ -96,12 +95,6 @@ static void abort_behind_a_holder(void *arg)
         CHECK_EQ(count_of(&aborted.dropped[i]), 1);
         CHECK_EQ(count_of(&aborted.ran[i]), 0);
     }
-}
-
-static void abort_empties_inboxes(void)
-{
-    with_processors(1, abort_behind_a_holder, NULL);
-    with_processors(2, abort_behind_a_holder, NULL);
 }
 
 /* An abort drops all that was admitted before it, and nothing that was admitted later. */
@@ -263,7 +256,7 @@ static void check_tune(void *arg)
     await(&gate.gauge.now, 7);
     CHECK_EQ(weft_pool_tune(pool, 3), 0);
     CHECK_EQ(pool_stats(pool).capacity, 3);
-    gate_shut(&second); /* behind those that run */
+    gate_shut(&second); /* behind the running tasks */
     submit_many(pool, gate_task, &second, 20);
     gate_open(&gate);
     await(&second.gauge.now, 3);
@@ -336,7 +329,7 @@ static void compute_alone(void *arg)
 }
 
 /* On two processors, while a task computes on each. */
-static void check_tune_down_while_all_compute(void *arg)
+static void tune_down_while_all_compute(void *arg)
 {
     int64_t count = test_scale(500);
     memset(&single, 0, sizeof single);
@@ -362,16 +355,11 @@ static void tune_counts_at_once(void)
     }
 }
 
-static void tune_down_while_all_compute(void)
-{
-    with_processors(2, check_tune_down_while_all_compute, NULL);
-}
-
 /* Without a queue: a higher capacity admits submitters in line. */
 
 enum { BLOCKED = 6 };
 
-static void tune_admits_who_waits(void)
+static void tune_admits_the_line(void)
 {
     static struct gate gate;
     struct submission own[BLOCKED];
@@ -408,7 +396,7 @@ static void the_queue_is_tuned(void *arg)
     CHECK_EQ(weft_pool_try_submit(pool, gate_task, &gate), -EAGAIN);
     CHECK_EQ(weft_pool_tune_queue(pool, 1), 0);
     CHECK_EQ(pool_stats(pool).queue, 1);
-    CHECK_EQ(pool_stats(pool).queued, 3); /* those in the pool stay */
+    CHECK_EQ(pool_stats(pool).queued, 3); /* tasks in the queue stay */
     CHECK_EQ(weft_pool_try_submit(pool, gate_task, &gate), -EAGAIN);
     gate_open(&gate);
     CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
@@ -419,15 +407,17 @@ static void the_queue_is_tuned(void *arg)
 int main(void)
 {
     RUN_EVERYWHERE(abort_drops_what_has_not_begun);
-    RUN_PLAIN(abort_empties_inboxes, "holds a processor while others run on another one");
+    PLAIN_AT(abort_empties_inboxes, "holds a processor while others run on another one", OUTSIDE(1),
+             OUTSIDE(2));
     RUN_EVERYWHERE(an_abort_drops_what_was_there);
     RUN_EVERYWHERE(a_paused_pool_begins_nothing);
     RUN_EVERYWHERE(a_pause_is_remembered);
     RUN_BOTH(tasks_may_pause_their_pool);
     RUN_BOTH(pause_stops_short_tasks);
     RUN_BOTH(tune_counts_at_once);
-    RUN_PLAIN(tune_down_while_all_compute, "holds processors while others run on another one");
-    RUN_BOTH(tune_admits_who_waits);
+    PLAIN_AT(tune_down_while_all_compute, "holds processors while others run on another one",
+             OUTSIDE(2));
+    RUN_BOTH(tune_admits_the_line);
     RUN_EVERYWHERE(the_queue_is_tuned);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;

@@ -1,6 +1,6 @@
 /*
- * copies.c: an argument that was copied is the task's own: it stays where it is while the task runs, all who are told of
- * the task may look at it, and nothing of it is left, however the task ends.
+ * copies.c: a copied argument belongs to the task: it stays where it is while the task runs,
+ * on_drop and on_panic may read it, and it is freed however the task ends.
  */
 #include "isolates.h"
 #include "os/failure.h"
@@ -92,7 +92,7 @@ static void look_later(void *arg)
     free(later);
 }
 
-/* What is deferred is part of the task. */
+/* A deferred call is part of the task. */
 static void defer_look(const void *arg)
 {
     struct later *later = malloc(sizeof *later);
@@ -161,7 +161,7 @@ static void is_dropped(void *arg)
     }
 }
 
-/* By the one who submits, since the pool is full. */
+/* By the submitter, since the pool is full. */
 static void is_called(void *arg)
 {
     for (int falls = 0; falls < 2; falls++) {
@@ -282,8 +282,8 @@ static void has_no_memory(void *arg)
     close_and_check(pool, 7, 0);
 }
 
-/* What is made once is there after the first time. `alone`: else a machine that is started meanwhile takes the allocation that is
- * to fail. */
+/* The first run makes what is kept. `alone`: on one machine, since the start of another could take
+ * the allocation that is to fail. */
 static void leaves_nothing_if(bool alone, void (*body)(void *))
 {
     for (compact = 0; compact < 2; compact++) {
@@ -321,7 +321,8 @@ static void nothing_is_left_of_one_that_did_not(void)
     leaves_nothing_if(true, has_no_memory);
 }
 
-/* The record of a fiber that has crashed is kept: so they are compared with those whose argument was not copied. */
+/* The record of a crashed fiber is kept, so the memory is compared with that of crashes without a
+ * copy. */
 static void crashes(void *copied)
 {
     enum { CRASHES = 4 };

@@ -1,6 +1,6 @@
 /*
- * crash.c: a pool that isolates crashes: a task that faults ends, in whatever way it does, and those who wait for it are
- * told.
+ * crash.c: pools that isolate crashes: a task that faults ends, whatever the fault, and its
+ * handle, group and on_panic are told.
  */
 #include <pthread.h>
 
@@ -18,7 +18,7 @@ static void (*const kinds[])(void) = {
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-static void each_kind(void *arg)
+static void every_fault_is_isolated(void *arg)
 {
     for (int i = 0; i < KINDS; i++) {
         atomic_u32 ran = {0};
@@ -34,12 +34,6 @@ static void each_kind(void *arg)
                       FIGURE(panicked, 0), FIGURE(most_workers, 1), FIGURE(workers, 0));
         pool_close(pool);
     }
-}
-
-static void every_fault_is_isolated(void)
-{
-    everywhere(each_kind);
-    on_processors(1, each_kind, NULL);
 }
 
 /* on_panic is told, and may wait. */
@@ -61,7 +55,7 @@ static void note_crash(const weft_panic_info *info, void (*function)(void *), vo
     atomic_u32_add_seq_cst(&told.count, 1);
 }
 
-static void handler_body(void *arg)
+static void the_handler_is_told(void *arg)
 {
     enum { FUNCTION_MOST = 2048 };
     memset(&told, 0, sizeof told);
@@ -77,11 +71,6 @@ static void handler_body(void *arg)
     CHECK(place >= function && place < function + FUNCTION_MOST);
     CHECK(told.function == crash_task && told.arg == fault_arg(fault_null_write));
     pool_close(pool);
-}
-
-static void the_handler_is_told(void)
-{
-    everywhere(handler_body);
 }
 
 /* Handles, groups, keys, priorities. */
@@ -174,7 +163,7 @@ static void priorities_body(void *arg)
     pool_close(pool);
 }
 
-/* The bytes that were copied are the task's until it ends, and one that has crashed is as one that ran. */
+/* The copied bytes are the task's until it ends; they are freed after a crash too. */
 static void crash_with_copy(void *arg)
 {
     void (*fault)(void);
@@ -211,7 +200,7 @@ static int wait_in_context(void *arg)
     return weft_sleep(LONG);
 }
 
-static void context_body(void *arg)
+static void contexts_are_left(void *arg)
 {
     weft_task *task;
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1});
@@ -228,14 +217,9 @@ static void context_body(void *arg)
     pool_close(pool);
 }
 
-static void contexts_are_left(void)
-{
-    everywhere(context_body);
-}
-
 /* Several pools. */
 
-static void pools_body(void *arg)
+static void several_pools_count_them(void *arg)
 {
     weft_pools *pools;
     weft_pool_stats stats;
@@ -248,11 +232,6 @@ static void pools_body(void *arg)
     CHECK_EQ(weft_pools_stats(pools, &stats), 0);
     CHECK_FIGURES(stats, FIGURE(completed, 3), FIGURE(crashed, 3));
     CHECK_EQ(weft_pools_close(pools), 0);
-}
-
-static void several_pools_count_them(void)
-{
-    everywhere(pools_body);
 }
 
 /* During a panic. */
@@ -268,7 +247,7 @@ static void panic_and_crash(void *arg)
     weft_panic("and then it crashes");
 }
 
-static void panic_body(void *arg)
+static void a_panic_may_crash(void *arg)
 {
     atomic_u32 ran = {0};
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10});
@@ -278,11 +257,6 @@ static void panic_body(void *arg)
     CHECK_FIGURES(pool_stats(pool), FIGURE(crashed, 1), FIGURE(panicked, 0));
     CHECK_EQ(count_of(&ran), 1);
     pool_close(pool);
-}
-
-static void a_panic_may_crash(void)
-{
-    everywhere(panic_body);
 }
 
 /* Test runs. */
@@ -311,12 +285,12 @@ int main(void)
 {
     isolates_or_skip();
     for (compact = 0; compact < 2; compact++) {
-        RUN_PLAIN(every_fault_is_isolated, "a crash fails a test run");
-        RUN_PLAIN(the_handler_is_told, "a crash fails a test run");
+        PLAIN_AT(every_fault_is_isolated, "a crash fails a test run", EVERYWHERE, 1);
+        PLAIN_AT(the_handler_is_told, "a crash fails a test run", EVERYWHERE);
         RUN_PLAIN(those_who_wait_are_told, "a crash fails a test run");
-        RUN_PLAIN(contexts_are_left, "a crash fails a test run");
-        RUN_PLAIN(several_pools_count_them, "a crash fails a test run");
-        RUN_PLAIN(a_panic_may_crash, "a crash fails a test run");
+        PLAIN_AT(contexts_are_left, "a crash fails a test run", EVERYWHERE);
+        PLAIN_AT(several_pools_count_them, "a crash fails a test run", EVERYWHERE);
+        PLAIN_AT(a_panic_may_crash, "a crash fails a test run", EVERYWHERE);
         CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     }
     compact = 0;

@@ -1,6 +1,6 @@
 /*
- * crash_around.c: what is around a task that crashes goes on: other tasks, submitters, its worker's successor, its
- * thread and its processor; what it held stays as it is.
+ * crash_around.c: the surroundings of a crashed task go on: other tasks, submitters, the
+ * replacement of its worker, the thread and the processor. Locks that it held stay locked.
  */
 #include <fenv.h>
 #include <pthread.h>
@@ -10,9 +10,9 @@
 #include "sched/core/scheduler.h"
 #include "sched/fiber/compact.h"
 
-/* Many, among others; submitters that wait are served. */
+/* Many crashes among other tasks. */
 
-static void many_body(void *arg)
+static void the_others_go_on(void *arg)
 {
     int64_t count = test_scale(600), crashes = 0;
     atomic_u32 ran = {0};
@@ -36,13 +36,6 @@ static void many_body(void *arg)
     pool_close(pool);
 }
 
-static void the_others_go_on(void)
-{
-    everywhere(many_body);
-    on_processors(1, many_body, NULL);
-    on_processors(2, many_body, NULL);
-}
-
 /* All workers crash while submitters wait for them. */
 
 static void waits_and_crashes(void *arg)
@@ -51,7 +44,7 @@ static void waits_and_crashes(void *arg)
     fault_null_write();
 }
 
-static void blocked_body(void *arg)
+static void submitters_are_served(void *arg)
 {
     weft_wg wg = WEFT_WG_INIT;
     atomic_u32 ran = {0};
@@ -77,11 +70,6 @@ static void blocked_body(void *arg)
     pool_close(pool);
 }
 
-static void submitters_are_served(void)
-{
-    everywhere(blocked_body);
-}
-
 /* In a section that blocks, with and without a processor. */
 
 static void crash_blocking(void *arg)
@@ -103,7 +91,7 @@ static void crash_stuck(void *arg)
     fault_null_write();
 }
 
-static void blocking_body(void *arg)
+static void code_that_blocks_is_isolated(void *arg)
 {
     void (*const tasks[])(void *) = {crash_blocking, crash_stuck};
     for (int i = 0; i < 2; i++) {
@@ -118,13 +106,7 @@ static void blocking_body(void *arg)
     }
 }
 
-static void code_that_blocks_is_isolated(void)
-{
-    on_processors(1, blocking_body, NULL);
-    on_processors(2, blocking_body, NULL);
-}
-
-/* The same, with others in the line of its hot stack. */
+/* The same with compact fibers in the line of its hot stack. */
 
 static struct {
     weft_wg gate, at_gate, ended;
@@ -194,7 +176,7 @@ static void check_state(void *ran)
     count_task(ran);
 }
 
-static void state_body(void *arg)
+static void workers_have_a_new_state(void *arg)
 {
     atomic_u32 ran = {0};
     memset(&states, 0, sizeof states);
@@ -214,19 +196,14 @@ static void state_body(void *arg)
     pool_close(pool);
 }
 
-static void workers_have_a_new_state(void)
-{
-    everywhere(state_body);
-}
-
-/* What the crashed one held stays as it is, and nobody else is taken for it. */
+/* Locks of the crashed task stay locked, and its worker's replacement does not own them. */
 
 static void try_lock(void *mutex)
 {
     CHECK_EQ(weft_mutex_lock_until(mutex, weft_after(WEFT_MS)), -ETIMEDOUT);
 }
 
-static void held_body(void *arg)
+static void locks_stay_locked(void *arg)
 {
     static weft_mutex mutex;
     memset(&mutex, 0, sizeof mutex);
@@ -236,11 +213,6 @@ static void held_body(void *arg)
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK_FIGURES(pool_stats(pool), FIGURE(crashed, 1), FIGURE(panicked, 0));
     pool_close(pool);
-}
-
-static void locks_stay_locked(void)
-{
-    everywhere(held_body);
 }
 
 /* The thread is as it was: its signal mask, and its rounding. */
@@ -265,7 +237,7 @@ static void check_thread(void *ran)
     count_task(ran);
 }
 
-static void thread_body(void *arg)
+static void threads_are_put_right(void *arg)
 {
     atomic_u32 ran = {0};
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10});
@@ -278,11 +250,6 @@ static void thread_body(void *arg)
     pool_close(pool);
 }
 
-static void threads_are_put_right(void)
-{
-    on_processors(1, thread_body, NULL);
-}
-
 /* A task that waits for another of its pool, which crashes: it goes on. */
 
 static int wait_for_crash(void *arg)
@@ -292,7 +259,7 @@ static int wait_for_crash(void *arg)
     return 5;
 }
 
-static void waiting_body(void *arg)
+static void a_waiting_task_goes_on(void *arg)
 {
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10});
     weft_task *task = start_task(pool, wait_for_crash, pool);
@@ -301,12 +268,8 @@ static void waiting_body(void *arg)
     pool_close(pool);
 }
 
-static void who_waits_is_not_drawn_in(void)
-{
-    everywhere(waiting_body);
-}
-
-/* A pool with a context: the successor of a worker is bound to it, and a task with a handle that crashed runs no more. */
+/* The replacement of a worker is bound to the pool's context, and a crashed task with a handle does
+ * not run again. */
 
 static atomic_u32 begun, ended;
 
@@ -318,7 +281,7 @@ static void wait_for_cancel(void *arg)
     atomic_u32_add_seq_cst(&ended, 1);
 }
 
-static void context_body(void *arg)
+static void successors_have_the_pools_context(void *arg)
 {
     weft_task *task;
     weft_pool *pool =
@@ -336,11 +299,6 @@ static void context_body(void *arg)
         await(&ended, 1);
     }
     pool_close(pool);
-}
-
-static void successors_have_the_pools_context(void)
-{
-    everywhere(context_body);
 }
 
 /* The runtime can be stopped and started; stacks and records stay. */
@@ -384,16 +342,16 @@ int main(void)
 {
     isolates_or_skip();
     for (compact = 0; compact < 2; compact++) {
-        RUN_PLAIN(the_others_go_on, "a crash fails a test run");
-        RUN_PLAIN(submitters_are_served, "a crash fails a test run");
-        RUN_PLAIN(code_that_blocks_is_isolated, "a crash fails a test run");
+        PLAIN_AT(the_others_go_on, "a crash fails a test run", EVERYWHERE, 1, 2);
+        PLAIN_AT(submitters_are_served, "a crash fails a test run", EVERYWHERE);
+        PLAIN_AT(code_that_blocks_is_isolated, "a crash fails a test run", 1, 2);
         RUN_PLAIN(those_in_line_go_on, "a crash fails a test run");
-        RUN_PLAIN(workers_have_a_new_state, "a crash fails a test run");
-        RUN_PLAIN(locks_stay_locked, "a crash fails a test run");
-        RUN_PLAIN(threads_are_put_right, "a crash fails a test run");
-        RUN_PLAIN(who_waits_is_not_drawn_in, "a crash fails a test run");
+        PLAIN_AT(workers_have_a_new_state, "a crash fails a test run", EVERYWHERE);
+        PLAIN_AT(locks_stay_locked, "a crash fails a test run", EVERYWHERE);
+        PLAIN_AT(threads_are_put_right, "a crash fails a test run", 1);
+        PLAIN_AT(a_waiting_task_goes_on, "a crash fails a test run", EVERYWHERE);
         RUN_PLAIN(a_sub_pool_crashes, "a crash fails a test run");
-        RUN_PLAIN(successors_have_the_pools_context, "a crash fails a test run");
+        PLAIN_AT(successors_have_the_pools_context, "a crash fails a test run", EVERYWHERE);
         CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     }
     compact = 0;

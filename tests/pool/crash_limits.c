@@ -1,6 +1,6 @@
 /*
- * crash_limits.c: what a pool that isolates crashes does not isolate: the program dies, and says why. And when there is
- * no such pool.
+ * crash_limits.c: faults that a pool that isolates crashes does not isolate: the program dies and
+ * prints the reason. And faults without such a pool.
  *
  * Each case runs in a child: weft does not run here.
  */
@@ -87,7 +87,7 @@ static void bad_handler_of_panic(void *arg)
     CHECK_EQ(task_result(task), -EOWNERDEAD);
 }
 
-/* What it held is never given back: that is a deadlock, and known as one. */
+/* Its lock is never released: a deadlock, which is detected. */
 static void wait_for_crashed(void *arg)
 {
     static weft_mutex mutex;

@@ -1,10 +1,8 @@
 /*
- * fail.c: memory, mappings and threads that cannot be had: the pool says so where it can, loses nothing that
- * it has admitted, and goes on.
+ * fail.c: without memory, mappings or threads the pool returns an error where it can, loses no
+ * admitted task, and goes on.
  */
 #include "failing.h"
-#include "seeds.h"
-#include "sync/lines.h"
 #include "tasks.h"
 
 static atomic_u32 ran;
@@ -26,7 +24,7 @@ static struct {
     int result;
 } opened;
 
-/* Joins a thread that may have to wait until there is memory again, for workers that were started. */
+/* Joins a thread that may wait for workers that were started and have no memory yet. */
 static void join_at_last(pthread_t thread)
 {
     for (int64_t pause = WEFT_MS;; pause = 20 * WEFT_MS) {
@@ -111,7 +109,8 @@ static void reopen_fails_cleanly(void)
     CHECK(failing_each(reopen_failing, 20) > 0);
 }
 
-/* Submit, in a pool that has no worker yet: each says whether it was admitted, and all that were run. */
+/* Submits to a pool without a worker: each says whether its task was admitted, and all admitted
+ * tasks run. */
 
 enum { TASKS = 60, NUMBER = 12345 };
 
@@ -173,7 +172,7 @@ static void submit_failing(void)
     } else {
         act_submit(NULL);
     }
-    await(&ran, act.admitted); /* without anybody's help */
+    await(&ran, act.admitted); /* no further call helps */
     submit_at_last(act.pool);
     CHECK_EQ(weft_pool_stop(act.pool, WEFT_NEVER), 0);
     CHECK_EQ(count_of(&ran), act.admitted + 1);
@@ -207,7 +206,7 @@ static void submit_loses_nothing(void)
             }
 }
 
-/* Without memory for good: the error; what was admitted all the same runs. */
+/* Without memory from then on: an error, and admitted tasks run. */
 
 static void without_memory_submit_says_so(void *arg)
 {
@@ -293,7 +292,8 @@ static void submit_without_workers(int64_t fibers)
     unlimit_fibers();
 }
 
-/* The only worker waits in its task: what is admitted runs as soon as another can be made, without anybody's help. */
+/* The only worker waits in its task: admitted tasks run as soon as another worker can be made,
+ * without a further call. */
 static void submit_behind_the_only_worker(int64_t fibers)
 {
     static struct gate gate;
@@ -320,9 +320,9 @@ static void tasks_wait_for_workers(void)
     }
 }
 
-/* Who is blocked gets the error, when its turn comes and there is no memory to admit it. */
+/* A submitter in line gets the error if there is no memory when its turn comes. */
 
-static void who_waits_hears_of_it_too(void)
+static void a_submitter_in_line_gets_the_error(void)
 {
     static struct gate gate;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
@@ -353,7 +353,7 @@ int main(void)
     RUN_PLAIN(submit_loses_nothing, "stops or configures the runtime");
     RUN_EVERYWHERE(without_memory_submit_says_so);
     RUN_PLAIN(tasks_wait_for_workers, "stops or configures the runtime");
-    RUN_BOTH(who_waits_hears_of_it_too);
+    RUN_BOTH(a_submitter_in_line_gets_the_error);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

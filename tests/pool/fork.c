@@ -1,6 +1,7 @@
 /*
- * fork.c: a task forks, and its child returns into the pool, which is not there: the child ends with exit code 0,
- * whatever ran the task; the parent's pool goes on. And what is left of the pool's calls in a child.
+ * fork.c: a task forks, and its child returns into a pool that does not exist there: the child
+ * ends with exit code 0, whatever ran the task, and the parent's pool goes on. And the pool's
+ * calls in a child.
  */
 #include <sys/prctl.h>
 #include <weft/pools.h>
@@ -8,7 +9,6 @@
 
 #include "faults.h"
 #include "os/os.h"
-#include "seeds.h"
 #include "system.h"
 #include "tasks.h"
 
@@ -103,7 +103,7 @@ static void in_parent_only(void *arg)
     count_task(arg);
 }
 
-/* A child runs nothing of what waits behind its task. */
+/* A child runs none of the tasks behind its own. */
 static void children_run_no_other_task(void)
 {
     enum { OTHERS = 30 };
@@ -129,8 +129,8 @@ static void children_of_tasks_with_a_handle(void)
     pool_close(pool);
 }
 
-/* Whoever called it goes on in the child, too, and there the pool says what it is there. */
-static void call_in_place(void *arg)
+/* A caller that runs the task goes on in the child too, where the pool returns -ECHILD. */
+static void children_of_callers_that_run_tasks(void *arg)
 {
     struct gate gate;
     void *args[3] = {NULL, NULL, NULL};
@@ -147,11 +147,6 @@ static void call_in_place(void *arg)
     CHECK_EQ(count_of(&forked), 4);
     gate_open(&gate);
     pool_close(pool);
-}
-
-static void children_of_those_who_call_tasks(void)
-{
-    everywhere(call_in_place);
 }
 
 /* A drop forks: its child comes back, and is told of nothing else that was dropped. */
@@ -221,7 +216,7 @@ static void children_of_drops(void)
     everywhere(drop_oldest);
 }
 
-/* The user's other functions. */
+/* The functions of the options. */
 
 static int fork_at_start(void **state, void *data)
 {
@@ -303,7 +298,7 @@ static void children_of_crashed_tasks(void)
     CHECK_EQ(count_of(&forked), 1);
 }
 
-/* Calls in the child of one who is in no task. */
+/* Calls in a child that was forked outside of a task. */
 
 static struct {
     weft_pool *pool;
@@ -336,7 +331,7 @@ static void call_pool(void)
     CHECK_EQ(weft_pool_close(pool), -ECHILD);
 }
 
-static void fork_with_a_pool(void *arg)
+static void a_forked_child_is_refused(void *arg)
 {
     left.pool = pool_open((weft_pool_options){.capacity = 2, .queue = 5, .prestart = 1});
     atomic_u32_store_relaxed(&ran, 0);
@@ -345,11 +340,6 @@ static void fork_with_a_pool(void *arg)
     submit_counts(left.pool, &ran, 3); /* the parent's goes on */
     pool_close(left.pool);
     CHECK_EQ(count_of(&ran), 6);
-}
-
-static void a_forked_child_is_refused(void)
-{
-    everywhere(fork_with_a_pool);
 }
 
 static void call_all(void)
@@ -369,7 +359,7 @@ static void call_all(void)
     CHECK_EQ(weft_task_cancel(left.task), -ECHILD);
     CHECK(!weft_task_ended(left.task));
     weft_task_release(left.task);
-    CHECK_PTR(weft_pool_default(), NULL); /* nobody has asked for it */
+    CHECK_PTR(weft_pool_default(), NULL); /* it was not opened before */
 }
 
 static void the_rest_is_refused(void)
@@ -389,11 +379,11 @@ static void the_rest_is_refused(void)
 int main(void)
 {
     RUN_PLAIN(the_rest_is_refused, "forks");
-    RUN_PLAIN(a_forked_child_is_refused, "forks");
+    PLAIN_AT(a_forked_child_is_refused, "forks", EVERYWHERE);
     RUN_PLAIN(children_of_tasks, "forks");
     RUN_PLAIN(children_run_no_other_task, "forks");
     RUN_PLAIN(children_of_tasks_with_a_handle, "forks");
-    RUN_PLAIN(children_of_those_who_call_tasks, "forks");
+    PLAIN_AT(children_of_callers_that_run_tasks, "forks", EVERYWHERE);
     RUN_PLAIN(children_of_drops, "forks");
     RUN_PLAIN(children_of_workers, "forks");
     RUN_PLAIN(children_of_crashed_tasks, "forks");

@@ -2,13 +2,11 @@
  * full.c: a pool with no room left: it rejects, lets the caller run the task, drops, or lets the
  * submitter wait in line until a deadline or a cancellation.
  */
-#include "seeds.h"
-#include "sync/lines.h"
 #include "tasks.h"
 
 static atomic_u32 ran;
 
-/* A pool of two with a queue of three, and what is told of drops. */
+/* A pool of two with a queue of three, and its record of drops. */
 
 enum { CAPACITY = 2, QUEUE = 3, FULL = CAPACITY + QUEUE };
 
@@ -42,7 +40,7 @@ static void full_open(int when_full, int64_t max_blocked)
     CHECK_EQ(pool_stats(full.pool).queued, QUEUE);
 }
 
-/* Those numbers have run, once each; dropped: so many of the others were, in order. */
+/* Tasks of these numbers have run, once each; `drops` others were dropped, in order. */
 static void full_close(uint32_t which, uint32_t drops, uint32_t dropped_first)
 {
     gate_open(&full.gate);
@@ -66,7 +64,7 @@ static void full_rejects(void *arg)
     full_close(0x7, 0, 0);
 }
 
-/* Who ran it. */
+/* The thread that ran it. */
 static struct {
     weft_fiber *fiber;
     pthread_t thread;
@@ -148,7 +146,7 @@ static void full_drops_the_oldest(void *arg)
 
 /* Also if it is behind a task that keeps its processor. */
 
-static void drop_behind_a_holder(void *arg)
+static void the_oldest_may_be_behind_a_task_that_computes(void *arg)
 {
     memset(&full, 0, sizeof full);
     memset(&holder, 0, sizeof holder);
@@ -172,12 +170,6 @@ static void drop_behind_a_holder(void *arg)
     pool_close(full.pool);
     for (uint32_t i = 0; i < 8; i++)
         CHECK_EQ(count_of(&full.ran[i]), i >= 3);
-}
-
-static void the_oldest_may_be_behind_a_task_that_computes(void)
-{
-    with_processors(1, drop_behind_a_holder, NULL);
-    with_processors(2, drop_behind_a_holder, NULL);
 }
 
 /* Each task runs or is dropped, once, wherever it was submitted. */
@@ -366,7 +358,7 @@ static void stand_in_lines(void *arg)
     stand_in_line(7);
 }
 
-/* No later submit overtakes one that waits, however many come. */
+/* Later submits do not overtake one in line, however many there are. */
 
 static struct {
     weft_pool *pool;
@@ -439,7 +431,7 @@ static void check_cancel(bool thread, int64_t timeout)
     CHECK_EQ(own.result, timeout == 0 ? -ECANCELED : -ETIMEDOUT);
     full_close(0x7, 0, 0);
 
-    /* What needs no wait is done. */
+    /* A submit that need not wait succeeds. */
     own.pool = pool_open((weft_pool_options){.capacity = 1});
     body_run(submission_main, &own, thread);
     CHECK_EQ(own.result, 0);
@@ -462,8 +454,8 @@ int main(void)
     RUN_EVERYWHERE(full_is_run_by_the_caller);
     RUN_EVERYWHERE(full_drops_the_newest);
     RUN_EVERYWHERE(full_drops_the_oldest);
-    RUN_PLAIN(the_oldest_may_be_behind_a_task_that_computes,
-              "holds a processor while others run on another one");
+    PLAIN_AT(the_oldest_may_be_behind_a_task_that_computes,
+             "holds a processor while others run on another one", OUTSIDE(1), OUTSIDE(2));
     RUN_BOTH(drops_are_told_exactly_once);
     RUN_EVERYWHERE(full_lets_the_submitter_wait);
     RUN_BOTH(so_many_may_wait_and_no_more);

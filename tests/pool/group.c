@@ -3,7 +3,6 @@
  */
 #include <weft/weft.h>
 
-#include "seeds.h"
 #include "tasks.h"
 
 static int succeed(void *counter)
@@ -214,7 +213,7 @@ static void a_cancelled_group_starts_nothing(void *arg)
     atomic_u32 ran = {0};
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 2});
     weft_context *context = new_context();
-    for (int parent = 0; parent < 2; parent++) { /* its own context, or the one above */
+    for (int parent = 0; parent < 2; parent++) { /* its own context, or its parent */
         weft_group *group = group_over(pool, &(weft_group_options){.context = context});
         if (parent)
             weft_context_cancel(context);
@@ -284,7 +283,7 @@ static void an_error_skips_what_has_not_begun(void *arg)
     }
 }
 
-/* From inside: a task of the pool whose context is above the group. */
+/* A task of the pool, whose context is the parent of the group's. */
 
 static int run_group_inside(void *pool)
 {

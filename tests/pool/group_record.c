@@ -1,10 +1,9 @@
 /*
- * group_record.c: groups over a pool: copied arguments and collected results, functions that are skipped or dropped, and
- * functions that run inside others.
+ * group_record.c: groups over a pool: copied arguments, collected results, functions that are
+ * skipped or dropped, and functions that run inside others.
  */
 #include <weft/weft.h>
 
-#include "seeds.h"
 #include "tasks.h"
 
 static int error_of(weft_group *group, int64_t index)
@@ -58,7 +57,8 @@ static int count(void *arg)
     return 0;
 }
 
-/* What waits in the pool when the group is cancelled is skipped; a go that waits for the pool comes too late as well. */
+/* Functions in the queue are skipped when the group is cancelled, and a go that waits for the pool
+ * fails. */
 
 struct late {
     weft_group *group;
@@ -131,7 +131,7 @@ static void dropped_members(void *arg)
     }
 }
 
-/* What a pool refuses is not recorded. */
+/* A refused function is not recorded. */
 static void refused_members(void *arg)
 {
     struct gate gate;
@@ -149,7 +149,7 @@ static void refused_members(void *arg)
     pool_close(pool);
 }
 
-/* One that waited for the pool gives up, and another came after it: that moves up. */
+/* A go that waits for the pool gives up; the record of the next one moves up. */
 
 struct applicant {
     weft_group *group;
@@ -207,7 +207,7 @@ static void giving_up_before_others(void)
     weft_context_close(context);
 }
 
-/* on_panic gets the function and the argument that the user gave, not what the group has put around them. */
+/* on_panic gets the user's function and argument, not the group's wrapper of them. */
 
 static struct {
     void (*function)(void *);
@@ -243,7 +243,7 @@ static void panics_are_told_as_given(void)
     CHECK_EQ(told.number, number);
 }
 
-/* Functions inside others: the caller runs what the full pool has no room for. */
+/* Functions inside others: in a full pool the caller runs them. */
 
 static struct {
     weft_group *outer, *inner;

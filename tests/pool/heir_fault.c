@@ -1,5 +1,5 @@
 /*
- * heir.c: the fiber that goes on in the place of one that crashed is made beforehand, and may lack memory.
+ * heir_fault.c: the replacement of a fiber that may crash is made beforehand, and may lack memory.
  */
 #include "everywhere.h"
 #include "os/failure.h"
@@ -8,7 +8,7 @@
 #include "sched/fiber/fiber_alloc.h"
 #include "sched/runtime/thread.h"
 
-/* An heir is a record and what is extra; one of them is missing. */
+/* A replacement is a record and an extra part; one of them is missing. */
 
 enum { RECORDS_MOST = 100000 };
 
@@ -16,14 +16,14 @@ static void nothing(void *arg)
 {
 }
 
-static void make_heirs(void *arg)
+static void make_replacements(void *arg)
 {
     static struct weft_fiber *records[RECORDS_MOST];
-    struct weft_fiber *self = weft_self(), *heir;
+    struct weft_fiber *self = weft_self(), *replacement;
     int count = 0;
     (void)runtime_enter(thread_self());
-    heir = weft__fiber_new(thread_self()->fibers); /* so that there is one at hand */
-    weft__fiber_free(thread_self()->fibers, heir);
+    replacement = weft__fiber_new(thread_self()->fibers); /* so that there is one at hand */
+    weft__fiber_free(thread_self()->fibers, replacement);
     weft__os_fail(OS_ALLOC, 1, true);
     weft__os_fail(OS_MAP, 1, true);
     struct weft_fiber *without_extra = weft__fiber_make_replacement(self, nothing, NULL);
@@ -35,21 +35,21 @@ static void make_heirs(void *arg)
     weft__os_fail(OS_MAP, 0, false);
     while (count > 0)
         weft__fiber_free(thread_self()->fibers, records[--count]);
-    heir = weft__fiber_make_replacement(self, nothing, NULL);
+    replacement = weft__fiber_make_replacement(self, nothing, NULL);
     runtime_leave(thread_self());
     CHECK_PTR(without_extra, NULL);
     CHECK_PTR(without_record, NULL);
-    CHECK(heir != NULL);
-    weft__fiber_free_any(heir);
+    CHECK(replacement != NULL);
+    weft__fiber_free_any(replacement);
 }
 
-static void heirs_need_memory(void)
+static void replacements_need_memory(void)
 {
-    on_one_machine(make_heirs, NULL);
+    on_one_machine(make_replacements, NULL);
 }
 
 int main(void)
 {
-    RUN(heirs_need_memory);
+    RUN(replacements_need_memory);
     return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * isolated.c: faults of a task whose pool isolates crashes, where it is not the task's own code that faults, or not
- * on the fiber's own stack. tests/pool/crash*.c have the others.
+ * isolated_crash.c: faults in a pool that isolates crashes that are not in the task's own code, or
+ * not on the stack of its fiber. tests/pool/crash*.c have the others.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -47,7 +47,7 @@ static void weft_in_libc(void)
     run_task(panic_without_text);
 }
 
-static void a_fault_in_libc_is_who_called_its(void)
+static void a_fault_in_libc_is_its_callers(void)
 {
     check_dies(weft_in_libc, SIGSEGV);
     CHECK(said("but not this one: it is in weft's code"));
@@ -55,7 +55,7 @@ static void a_fault_in_libc_is_who_called_its(void)
     CHECK(said("the task is abandoned"));
 }
 
-/* On a stack that the program has made, below and above those of the fibers. */
+/* On a stack of the program, below or above those of the fibers. */
 
 static void switch_below(void *arg)
 {
@@ -147,7 +147,7 @@ int main(void)
     const char *without = getenv("WEFT_WITHOUT");
     if (WEFT_ASAN || WEFT_TSAN)
         test_skip("under a sanitizer nothing is isolated: its report is wanted");
-    RUN(a_fault_in_libc_is_who_called_its);
+    RUN(a_fault_in_libc_is_its_callers);
     RUN(another_stack_is_not_left);
     RUN(a_thread_of_the_task_is_not_left);
     if (without == NULL || strstr(without, "guard_pages") == NULL)

@@ -1,6 +1,6 @@
 /*
- * isolates.h: for tests of pools that isolate crashes: such a pool, with private or with compact stacks, and tasks that
- * crash.
+ * isolates.h: for tests of pools that isolate crashes: options with private or with compact
+ * stacks, and tasks that crash.
  */
 #ifndef WEFT_TEST_ISOLATES_H
 #define WEFT_TEST_ISOLATES_H

@@ -1,15 +1,15 @@
 /*
- * keys.c: tasks with a key: one at a time and in order, over a pool that they share with all others.
+ * keys.c: tasks with a key run one at a time and in order, in a pool that they share with other
+ * tasks.
  */
 #include <weft/weft.h>
 
 #include "pool/pool.h"
-#include "seeds.h"
 #include "tasks.h"
 
 enum { KEYS = 50, SUBMITTERS = 4 };
 
-/* What the tasks of one key share: no lock, since they are to run one at a time. */
+/* Shared by the tasks of one key, without a lock, since they run one at a time. */
 struct account {
     atomic_u32 inside;
     uint32_t ran;
@@ -90,7 +90,7 @@ static void many_submitters(int64_t capacity, int64_t queue, bool waits)
         body_start(&bodies[i]);
     }
     atomic_u32_store_relaxed(&strangers, 0);
-    submit_counts(pool, &strangers, rounds); /* others without a key, among them */
+    submit_counts(pool, &strangers, rounds); /* among tasks without a key */
     for (int i = 0; i < SUBMITTERS; i++)
         body_join(&bodies[i]);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
@@ -110,7 +110,7 @@ static void in_order_and_one_at_a_time(void)
     many_submitters(16, 3, true);
 }
 
-/* One key waits, others go on. */
+/* While tasks of one key wait, others go on. */
 
 static void different_keys_in_parallel(void *arg)
 {
@@ -127,7 +127,7 @@ static void different_keys_in_parallel(void *arg)
     CHECK_EQ(gauge_total(&gate.gauge), 30);
 }
 
-static void a_key_that_waits_holds_nobody_else_back(void *arg)
+static void a_key_that_waits_delays_no_other(void *arg)
 {
     struct gate gate;
     gate_shut(&gate);
@@ -148,7 +148,7 @@ static void a_key_that_waits_holds_nobody_else_back(void *arg)
     CHECK_EQ(gauge_total(&gate.gauge), 20);
 }
 
-/* Tasks of a key that submit to their key, in a full pool: in order still, and none waits for itself. */
+/* Tasks that submit to their own key in a full pool stay in order, and none waits for itself. */
 
 struct relay {
     weft_pool *pool;
@@ -215,7 +215,7 @@ static int submit_number(weft_pool *pool, int number, uint64_t key)
                                  &(weft_submit_options){.key = key, .copy = sizeof number});
 }
 
-/* The one that waits longest goes, and the next of its key steps forward in its stead. */
+/* The oldest is dropped, and the next of its key takes its turn. */
 static void drop_oldest_keeps_the_order(void *arg)
 {
     struct gate gate;
@@ -276,7 +276,7 @@ static void abort_drops_all_of_a_key(void *arg)
     CHECK_EQ(ran.entries[0], 99);
 }
 
-/* Also those that stand behind one of their key that runs. */
+/* Also tasks behind a running one of their key. */
 static void abort_drops_those_behind_one_that_runs(void *arg)
 {
     struct gate gate;
@@ -358,8 +358,8 @@ static void mark_and_open(void *arg)
     gate_open(&shared->gate);
 }
 
-/* While a task waits for one with a key its place is another's; that one does not begin out of turn. */
-static void who_waits_does_not_break_the_order(void)
+/* The place that a waiting task lends is not used by a task of the key out of turn. */
+static void a_lent_place_keeps_the_order(void)
 {
     struct shared shared = {.second = NULL};
     gate_shut(&shared.gate);
@@ -432,14 +432,14 @@ int main(void)
 {
     RUN_BOTH(in_order_and_one_at_a_time);
     RUN_EVERYWHERE(different_keys_in_parallel);
-    RUN_EVERYWHERE(a_key_that_waits_holds_nobody_else_back);
+    RUN_EVERYWHERE(a_key_that_waits_delays_no_other);
     RUN_BOTH(a_key_may_submit_to_itself);
     RUN_EVERYWHERE(the_caller_does_not_run_it);
     RUN_EVERYWHERE(drop_oldest_keeps_the_order);
     RUN_EVERYWHERE(abort_drops_all_of_a_key);
     RUN_EVERYWHERE(abort_drops_those_behind_one_that_runs);
     RUN_EVERYWHERE(drop_oldest_finds_those_behind_one_that_runs);
-    RUN_BOTH(who_waits_does_not_break_the_order);
+    RUN_BOTH(a_lent_place_keeps_the_order);
     RUN_EVERYWHERE(a_cancelled_one_lets_the_next_go);
     RUN_EVERYWHERE(nothing_is_left_of_a_key);
     return 0;

@@ -1,8 +1,8 @@
 /*
- * lacking.h: pools that cannot make workers for lack of memory, from one moment to another.
+ * lacking.h: pools that cannot make workers for lack of memory.
  *
- * The workers of a pool that isolates crashes need memory each, and none of it is kept: they cannot
- * be made while no allocation succeeds.
+ * The workers of a pool that isolates crashes need memory each, and none of it is kept: they
+ * cannot be made while no allocation succeeds.
  */
 #ifndef WEFT_TEST_LACKING_H
 #define WEFT_TEST_LACKING_H
@@ -29,7 +29,7 @@ static inline weft_pool *begin(weft_pool_options options)
     return pool_open(options);
 }
 
-/* A paused pool that has tasks, and whose worker has expired. */
+/* A paused pool with tasks, whose worker expires. */
 static inline weft_pool *begin_paused(weft_pool_options options)
 {
     options.expiry = WEFT_US;

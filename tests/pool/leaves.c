@@ -1,11 +1,10 @@
 /*
- * leaves.c: a task leaves nothing to the next task of its worker: no context, no fiber-locals, no deferred calls, no errno, no
- * marked blocking.
+ * leaves.c: a task leaves no state to the next task of its worker: no context, fiber-locals,
+ * deferred calls, errno or marked blocking.
  */
 #include <weft/weft.h>
 
 #include "sched/core/handoff.h"
-#include "seeds.h"
 #include "tasks.h"
 
 /* How a task comes to the pool. */
@@ -80,7 +79,7 @@ static int find_result(void *arg)
     return 0;
 }
 
-/* What is to be waited for and freed: a handle, or a group. */
+/* A handle or a group, to be waited for and freed. */
 struct submitted {
     weft_task *task;
     weft_group *group;
@@ -180,7 +179,7 @@ static void a_cancelled_context_is_not_left(void *arg)
     mess_close();
 }
 
-/* What is deferred and kept in fiber-locals has ended when the pool says that all tasks have. */
+/* Deferred calls and fiber-locals of a task have ended when weft_pool_wait returns. */
 static void all_has_ended_with_the_task(void *arg)
 {
     for (int kind = 0; kind < KINDS; kind++) {

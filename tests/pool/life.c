@@ -7,7 +7,6 @@
 #include "base/compiler.h"
 #include "pool/admission.h"
 #include "pool/pool.h"
-#include "seeds.h"
 #include "system.h"
 #include "tasks.h"
 
@@ -126,7 +125,7 @@ static void a_stopped_pool_may_be_opened_again(void *arg)
 
 enum { BLOCKED = 6 };
 
-/* Each of those who wait in a full pool is turned away when it stops or is closed. */
+/* A submitter in the line of a full pool is refused when the pool stops or is closed. */
 static void turn_away(bool close)
 {
     static struct gate gate;
@@ -154,13 +153,14 @@ static void turn_away(bool close)
     CHECK_EQ(count_of(&ran), 0);
 }
 
-static void who_waits_is_turned_away_by_the_end(void)
+static void the_end_refuses_the_line(void)
 {
     turn_away(false);
     turn_away(true);
 }
 
-/* One of those who wait gives up at the moment when the pool is closed: close waits until it has seen that. */
+/* A submitter gives up at the moment at which the pool is closed: close waits until it has left the
+ * line. */
 
 struct closer {
     weft_pool *pool;
@@ -184,7 +184,7 @@ static void await_asleep(weft_pool *pool)
     }
 }
 
-static void who_gives_up_does_not_miss_the_end(void)
+static void a_submitter_that_gives_up_sees_the_end(void)
 {
     static struct gate gate;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
@@ -404,7 +404,7 @@ static void live(int64_t number)
 static void nothing_is_left_after_close(void)
 {
     int64_t rounds = test_scale(150);
-    for (int64_t i = 0; i < 60; i++) /* what libc and the runtime keep */
+    for (int64_t i = 0; i < 60; i++) /* memory that libc and the runtime keep */
         live(i);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     int threads_before = threads();
@@ -475,8 +475,8 @@ int main(void)
     RUN_EVERYWHERE(close_has_a_deadline);
     RUN_BOTH(a_context_ends_stop_but_not_close);
     RUN_EVERYWHERE(a_stopped_pool_may_be_opened_again);
-    RUN_BOTH(who_waits_is_turned_away_by_the_end);
-    RUN_BOTH(who_gives_up_does_not_miss_the_end);
+    RUN_BOTH(the_end_refuses_the_line);
+    RUN_BOTH(a_submitter_that_gives_up_sees_the_end);
     RUN_BOTH(a_submit_is_before_the_end_or_fails);
     RUN_EVERYWHERE(tasks_may_submit_to_the_end);
     RUN_BOTH(close_from_its_own_task_is_refused);

@@ -1,18 +1,17 @@
 /*
- * moments.c: what comes at the same moment, or at one that is rare: ends at deadlines, starts that wait or fail for
- * long, drops of what was cancelled, pauses between two tasks of one worker.
+ * moments.c: events that coincide or are rare: ends at a deadline, slow and failing starts of
+ * workers, drops of cancelled tasks, pauses between two tasks of one worker.
  */
 #include <weft/task.h>
 
 #include "os/failure.h"
 #include "os/os.h"
 #include "pool/queue.h"
-#include "seeds.h"
 #include "tasks.h"
 
 static atomic_u32 ran;
 
-/* A task that ends when the time of one who waits for it is over. */
+/* A task ends at the deadline of the wait for it. */
 
 static int64_t moment;
 
@@ -33,7 +32,7 @@ static void ends_at_a_deadline(void)
         CHECK(error == 0 || error == -ETIMEDOUT);
         CHECK_EQ(result, error == 0 ? 3 : 0); /* all of it, or nothing */
         if (test_seeded && error == -ETIMEDOUT)
-            CHECK(!weft_task_ended(task)); /* nobody runs in between */
+            CHECK(!weft_task_ended(task)); /* no fiber runs in between */
         CHECK_EQ(end_task(task), 3);
         pool_close(pool);
     }
@@ -62,7 +61,7 @@ static atomic_u32 starts, fails, lines;
 static int start_slowly(void **state, void *data)
 {
     atomic_u32_add_seq_cst(&starts, 1);
-    CHECK_EQ(weft_sleep(WEFT_MS), 0); /* its pool goes on: others may be made meanwhile */
+    CHECK_EQ(weft_sleep(WEFT_MS), 0); /* the pool may make others meanwhile */
     return 0;
 }
 
@@ -143,7 +142,7 @@ static void what_was_cancelled_is_dropped(void)
     CHECK_EQ(count_of(&ran), 1);
 }
 
-/* Of those that wait for another of their key, whichever key that is. */
+/* Tasks that wait for their key, for each of many keys. */
 static void abort_what_waits_for_its_key(void)
 {
     enum { KEYS = 20 };
@@ -243,7 +242,8 @@ static void paused_between_two(void *arg)
     CHECK_EQ(count_of(&after_pause), MANY - 1);
 }
 
-/* The same if there are more workers than there may be from then on: one waits, the other takes from the inbox. */
+/* The same when the capacity falls below the number of workers: one waits, the other takes from the
+ * inbox. */
 
 static struct {
     weft_pool *pool;
@@ -294,6 +294,6 @@ int main(void)
     RUN_BOTH(abort_what_waits_for_its_key);
     RUN_BOTH(panics_of_tasks);
     RUN_BOTH(shares_of_workers);
-    RUN_PLAIN(pauses_between_two_tasks, "no memory for anybody meanwhile");
+    RUN_PLAIN(pauses_between_two_tasks, "no allocation succeeds meanwhile");
     return 0;
 }

@@ -4,7 +4,6 @@
  */
 #include <weft/weft.h>
 
-#include "seeds.h"
 #include "tasks.h"
 
 static void drop_handle(weft_task *task)
@@ -85,7 +84,7 @@ static void a_plain_submit_goes_beyond_the_limit(void *arg)
     scene_close();
 }
 
-/* Neither does it wait behind others, nor count as one that waits. */
+/* It does not wait behind others, and is not counted as blocked. */
 
 static void submit_past_the_line(void *arg)
 {
@@ -146,7 +145,7 @@ static void a_tree_of_submits(void *arg)
             CHECK_EQ(weft_pool_submit(scene.pool, submit_the_next, (void *)(uintptr_t)DEPTH), 0);
             await_count(&scene.ran, DEPTH);
             CHECK_EQ(weft_pool_submit(scene.pool, grow, (void *)(uintptr_t)9), 0);
-            scene_close(); /* what its own tasks submit is admitted while it closes */
+            scene_close(); /* submits of own tasks are admitted while it closes */
             CHECK_EQ(ran(), DEPTH + 1023);
         }
 }
@@ -189,7 +188,7 @@ static void tries_and_deadlines_mean_what_they_say(void *arg)
     scene_close();
 }
 
-/* With a deadline it stands in line, and is admitted as others are. */
+/* With a deadline it stands in line as other submitters do. */
 
 static void submit_with_a_deadline(void *arg)
 {
@@ -279,7 +278,7 @@ static void see_nothing_of_the_caller(void *arg)
     CHECK_PTR(weft_context_current(), NULL);
     CHECK_PTR(weft_pool_worker_state(), NULL);
     weft_pool_stats stats = pool_stats(scene.pool);
-    CHECK_EQ(stats.running, 2); /* with the one at the gate */
+    CHECK_EQ(stats.running, 2); /* with the task at the gate */
     CHECK_EQ(stats.queued + stats.starting, 0);
     count_task(&scene.ran);
 }
@@ -320,7 +319,7 @@ static void let_a_bound_caller_run(void *arg)
     done();
 }
 
-/* A fiber, a thread, and a task of another pool, whose worker has a state of another type. */
+/* By a fiber, a thread, and a task of another pool, whose worker has a state of another type. */
 static void a_task_in_its_caller_sees_nothing_of_it(void)
 {
     for (int who = 0; who < 3; who++) {
@@ -348,7 +347,7 @@ static void a_task_in_its_caller_sees_nothing_of_it(void)
     }
 }
 
-/* The calls do not nest: a task in its caller that submits to the same pool is one beyond the limit. */
+/* The calls do not nest: a submit by a task in its caller is admitted beyond the limit. */
 
 static void submit_deeper(void *arg)
 {
@@ -371,7 +370,8 @@ static void tasks_in_their_callers_do_not_nest(void *arg)
     CHECK_EQ(ran(), 1); /* the second waits in the queue */
     CHECK_EQ(pool_stats(scene.pool).beyond, 1);
     gate_open(&scene.gate);
-    /* From here on the task that runs finds its pool full, and calls the next itself, which submits beyond. */
+    /* From here on the running task finds its pool full and calls the next task, which submits
+     * beyond. */
     scene_close();
     CHECK_EQ(ran(), DEEP + 1);
     CHECK(caller.most <= 2);
@@ -576,7 +576,7 @@ int main(void)
     RUN_EVERYWHERE(a_plain_submit_goes_beyond_the_limit);
     RUN_BOTH(a_plain_submit_does_not_stand_in_line);
     RUN_EVERYWHERE(a_tree_of_submits);
-    RUN_PLAIN(a_tree_of_submits_on_one_processor, "seeds have one processor");
+    RUN_PLAIN(a_tree_of_submits_on_one_processor, "a seed has one processor");
     RUN_EVERYWHERE(tries_and_deadlines_mean_what_they_say);
     RUN_BOTH(a_deadline_is_waited_for);
     RUN_EVERYWHERE(policies_mean_what_they_say);

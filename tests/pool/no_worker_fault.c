@@ -1,6 +1,6 @@
 /*
- * stand.c: no worker can be made while all that are there wait for the next task: it runs later, as soon as one can be. Where there
- * is none at all, the submit fails.
+ * no_worker_fault.c: no worker can be made, and all existing ones wait for the next task: it runs
+ * as soon as one can be made. Without any worker the submit fails.
  */
 #include <weft/task.h>
 
@@ -17,7 +17,7 @@ static void with_limit(int processors, int64_t limit, void (*test)(void))
     processors_end();
 }
 
-/* A task that waits for the one behind it. */
+/* A task waits for the one behind it. */
 
 static struct gate behind; /* that the first waits at, and the next opens */
 static struct gate other;  /* that a fiber waits at which is none of the pool's */
@@ -54,7 +54,7 @@ static void end_of_both(weft_pool *pool)
     pool_close(pool);
 }
 
-/* The other fiber has the second of two places, until the first task waits. */
+/* Another fiber holds the second of two records until the first task waits. */
 static void limited_when_it_parks(void)
 {
     weft_pool *pool = begin_with_one(false);
@@ -81,7 +81,7 @@ static void limited_when_it_comes(void)
     end_of_both(pool);
 }
 
-/* Nobody ends: only time can tell that there is memory again. */
+/* No fiber ends, so only a timer finds that there is memory again. */
 static void lacks_memory_when_it_parks(void *arg)
 {
     weft_pool *pool = begin_with_one(true);
@@ -105,7 +105,8 @@ static void later(void)
     }
 }
 
-/* No worker at all, and the first cannot be made: the submit says so, whichever it is, and the task does not run. */
+/* There is no worker and none can be made: every kind of submit returns the error, and no task
+ * runs. */
 
 static weft_pool *pool;
 static atomic_u32 dropped;
@@ -204,8 +205,8 @@ static void gate_task_and_count(void *arg)
     count_task(arg);
 }
 
-/* One that is made, and has not come yet, will come. */
-static void submits_behind_one_who_comes(void)
+/* A worker that was made and has not run yet will run. */
+static void submits_behind_a_worker_that_was_made(void)
 {
     atomic_u32_store_relaxed(&ran, 0);
     gate_shut(&behind);
@@ -216,10 +217,10 @@ static void submits_behind_one_who_comes(void)
     end_of_both(pool);
 }
 
-static void beside_one_who_comes(void)
+static void beside_a_worker_that_was_made(void)
 {
     for (int64_t i = 0; i < test_scale(400); i++)
-        with_limit(1 + (int)(i % 2), 1, submits_behind_one_who_comes);
+        with_limit(1 + (int)(i % 2), 1, submits_behind_a_worker_that_was_made);
 }
 
 /* A pause, while the inboxes of processors have tasks, needs no memory. */
@@ -267,7 +268,7 @@ int main(void)
 {
     RUN(later);
     RUN(without_any);
-    RUN(beside_one_who_comes);
+    RUN(beside_a_worker_that_was_made);
     RUN(pauses_without_memory);
     return 0;
 }

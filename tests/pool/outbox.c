@@ -1,14 +1,13 @@
 /*
- * outbox.c: inboxes and outboxes of processors (pool/shard.c): fibers that submit short tasks put them into the outbox of their
- * processor, workers take them from its inbox.
+ * outbox.c: inboxes and outboxes of processors (pool/shard.c): fibers put short tasks into the
+ * outbox of their processor, workers take tasks from its inbox.
  *
- * Each task that was admitted runs once, in its order; places of an outbox turn nobody away, and none is lost; a task in one
- * is run though its fiber does nothing more. Where it depends on what runs when, whether an outbox is open, a test goes
- * on until it has seen one.
+ * Each admitted task runs once and in order. Places of an outbox make no submit fail and are not
+ * lost. A task in an outbox runs though its fiber does nothing more. Where it depends on the
+ * schedule whether an outbox is open, a test goes on until it has seen an open one.
  */
 #include "failing.h"
 #include "pool/shard.h"
-#include "seeds.h"
 #include "tasks.h"
 
 enum { CAPACITY = OUTBOX_LIMIT };
@@ -40,7 +39,7 @@ static void await_all(weft_pool *pool)
         weft_yield();
 }
 
-/* From here on no task but that one runs, where there is one processor; it computes, or yields to others. */
+/* From here on only this task runs, on one processor; it computes, or yields to other fibers. */
 static void hold(weft_pool *pool, void *computes)
 {
     atomic_u32_store_release(&held, 1);
@@ -68,7 +67,7 @@ static void let_go(weft_pool *pool)
 
 /* Full is full: not before, because of places that outboxes have, and not after. */
 
-static void fill(void *arg)
+static void no_place_is_missed(void *arg)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
     atomic_u32_store_release(&ran, 0);
@@ -88,12 +87,7 @@ static void fill(void *arg)
     pool_close(pool);
 }
 
-static void no_place_is_missed(void)
-{
-    on_one_machine(fill, NULL);
-}
-
-/* The tasks of a fiber begin in their order, also where one of another kind comes after those in the outbox. */
+/* The tasks of a fiber begin in order, also if a task of another kind follows an outbox. */
 
 enum { ITEMS = 2000 };
 
@@ -107,7 +101,7 @@ static void item_task(void *arg)
     begun++;
 }
 
-static void submit_in_order(void *arg)
+static void tasks_stay_in_order(void *arg)
 {
     static uint32_t items[ITEMS];
     bool seen = false;
@@ -132,12 +126,7 @@ static void submit_in_order(void *arg)
     CHECK_EQ(begun, ITEMS);
 }
 
-static void tasks_stay_in_order(void)
-{
-    on_one_machine(submit_in_order, NULL);
-}
-
-/* What is in an outbox comes before a task of lower priority that another submits. */
+/* Tasks in an outbox come before a task of lower priority from elsewhere. */
 
 static weft_pool *for_low;
 static atomic_u32 normal_ran;
@@ -154,7 +143,7 @@ static void submit_low(void *arg)
     CHECK_EQ(weft_pool_submit_with(for_low, low_task, NULL, &options), 0);
 }
 
-static void submit_before_low(void *arg)
+static void low_ones_come_after(void *arg)
 {
     for_low = pool_open((weft_pool_options){.capacity = CAPACITY});
     hold(for_low, NULL);
@@ -162,22 +151,17 @@ static void submit_before_low(void *arg)
     uint32_t normal = put_some(for_low, &normal_ran);
     on_thread(submit_low);
     CHECK(!outbox_is_open(for_low));
-    submit_counts(for_low, &normal_ran, 3); /* nor do those that follow wait in one */
+    submit_counts(for_low, &normal_ran, 3); /* later ones do not wait in an outbox either */
     let_go(for_low);
     CHECK_EQ(before_low, normal + 3);
     pool_close(for_low);
 }
 
-static void low_ones_come_after(void)
-{
-    on_one_machine(submit_before_low, NULL);
-}
-
 /* Without memory for an outbox, or for where its tasks are to go, the task goes into the queue. */
 
-static void submit_without_memory(void *arg)
+static void memory_for_it_may_fail(void *arg)
 {
-    for (uint32_t nth = 1; nth <= 2; nth++) { /* the one, and the other */
+    for (uint32_t nth = 1; nth <= 2; nth++) { /* the outbox; its chunk */
         weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
         atomic_u32_store_release(&ran, 0);
         hold(pool, NULL);
@@ -198,12 +182,8 @@ static void submit_without_memory(void *arg)
     }
 }
 
-static void memory_for_it_may_fail(void)
-{
-    on_one_machine(submit_without_memory, NULL);
-}
-
-/* A look of failure.c closes an outbox that was open at the one before; the figures count what is in one. */
+/* A check by failure.c closes an outbox that was open at the check before; the figures count its
+ * tasks. */
 
 static void look(weft_pool *pool)
 {
@@ -212,7 +192,7 @@ static void look(weft_pool *pool)
     latch_release(pool->latch);
 }
 
-static void leave_some(void *arg)
+static void an_old_one_is_closed(void *arg)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
     hold(pool, NULL);
@@ -233,11 +213,6 @@ static void leave_some(void *arg)
     pool_close(pool);
 }
 
-static void an_old_one_is_closed(void)
-{
-    on_one_machine(leave_some, NULL);
-}
-
 /* A worker that starts may wait instead of looking for tasks: then no outbox is open. */
 
 static struct gate start_gate;
@@ -248,7 +223,7 @@ static int start_at_gate(void **state, void *data)
     return 0;
 }
 
-static void submit_while_it_starts(void *arg)
+static void one_that_starts_and_waits_closes_it(void *arg)
 {
     gate_shut(&start_gate);
     weft_pool *pool =
@@ -264,13 +239,8 @@ static void submit_while_it_starts(void *arg)
     pool_close(pool);
 }
 
-static void one_that_starts_and_waits_closes_it(void)
-{
-    on_one_machine(submit_while_it_starts, NULL);
-}
-
-/* Three processors: one has the worker that is held, one a fiber that puts tasks into its outbox, and computes; to the
- * third, which does not give its up either, all other places are there. */
+/* Of three processors one has the held worker, one a fiber that fills its outbox and computes. The
+ * third, which is never given up either, can have all other places. */
 
 static atomic_u32 waiting, filled;
 
@@ -324,7 +294,7 @@ static void places_of_others_count(void)
     processors_end();
 }
 
-/* A fiber that has put some in, and computes from then on: others run them. */
+/* A fiber fills its outbox and computes from then on: other processors run the tasks. */
 
 static void submit_and_compute(void *arg)
 {
@@ -352,7 +322,8 @@ static void what_is_in_one_runs(void)
     processors_end();
 }
 
-/* Many submit, one looks at the figures, and one stops the pool: what was admitted has run by then. */
+/* Many fibers submit, one reads the figures, one stops the pool: all admitted tasks have run by
+ * then. */
 
 enum { FEEDERS = 4 };
 
@@ -408,7 +379,8 @@ static void a_stop_finds_them(void)
     processors_end();
 }
 
-/* Inboxes: what is set aside for a processor keeps its order when others look at it, or a more important task comes. */
+/* Tasks in an inbox keep their order when figures are read, and when a more important task is
+ * submitted. */
 
 static struct {
     weft_pool *pool;
@@ -441,7 +413,7 @@ static void inbox_task(void *arg)
     }
 }
 
-static void run_from_inbox(void *arg)
+static void an_inbox_keeps_its_order(void *arg)
 {
     inbox.next = inbox.filled = inbox.before_high = 0;
     inbox.pool = pool_open((weft_pool_options){.capacity = 2, .queue = ITEMS});
@@ -457,16 +429,11 @@ static void run_from_inbox(void *arg)
     CHECK(inbox.filled > ITEMS / 2);
 }
 
-static void an_inbox_keeps_its_order(void)
-{
-    on_one_machine(run_from_inbox, NULL);
-}
-
-/* One of its tasks waits, and those behind it do not wait for that one. */
+/* One of its tasks waits; the tasks behind it do not wait for that. */
 
 static struct gate stuck;
 
-static void run_behind_one_that_waits(void *arg)
+static void an_inbox_is_for_all_workers(void *arg)
 {
     enum { BEHIND = 100 };
     gate_shut(&stuck);
@@ -481,24 +448,18 @@ static void run_behind_one_that_waits(void *arg)
     pool_close(pool);
 }
 
-static void an_inbox_is_for_all_workers(void)
-{
-    on_one_machine(run_behind_one_that_waits, NULL);
-    on_processors(2, run_behind_one_that_waits, NULL);
-}
-
 int main(void)
 {
-    RUN_BOTH(no_place_is_missed);
-    RUN_BOTH(tasks_stay_in_order);
-    RUN_PLAIN(low_ones_come_after, "a thread");
-    RUN_PLAIN(memory_for_it_may_fail, "lets its own memory fail");
-    RUN_BOTH(an_old_one_is_closed);
-    RUN_BOTH(one_that_starts_and_waits_closes_it);
+    RUN_AT(no_place_is_missed, ONE_MACHINE);
+    RUN_AT(tasks_stay_in_order, ONE_MACHINE);
+    PLAIN_AT(low_ones_come_after, "a thread", ONE_MACHINE);
+    PLAIN_AT(memory_for_it_may_fail, "lets its own memory fail", ONE_MACHINE);
+    RUN_AT(an_old_one_is_closed, ONE_MACHINE);
+    RUN_AT(one_that_starts_and_waits_closes_it, ONE_MACHINE);
     RUN_PLAIN(places_of_others_count, "each has a processor to itself");
     RUN_PLAIN(what_is_in_one_runs, "computes until another processor has run them");
-    RUN_BOTH(an_inbox_keeps_its_order);
-    RUN_BOTH(an_inbox_is_for_all_workers);
+    RUN_AT(an_inbox_keeps_its_order, ONE_MACHINE);
+    RUN_AT(an_inbox_is_for_all_workers, ONE_MACHINE, 2);
     RUN_PLAIN(a_stop_finds_them, "goes on until it has seen one");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;

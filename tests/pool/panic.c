@@ -2,7 +2,6 @@
  * panic.c: tasks that panic: handles, groups and on_panic are told, workers and submitters go on,
  * and the figures count it.
  */
-#include "seeds.h"
 #include "tasks.h"
 
 #define TEXT(text) ((void *)(uintptr_t)(text)) /* as an argument */
@@ -19,7 +18,7 @@ static void yield_and_panic(void *text)
     panic_task(text);
 }
 
-/* What on_panic was told last, and how often. */
+/* The last call of on_panic, and the number of calls. */
 static struct {
     atomic_u32 count;
     weft_mutex mutex;
@@ -46,7 +45,7 @@ static weft_pool *open_told(weft_pool_options options)
     return pool_open(options);
 }
 
-/* Many, in chunks, among others that do not. */
+/* Many, in chunks, among tasks that do not panic. */
 
 static void many(void *arg)
 {
@@ -97,7 +96,7 @@ static void count_panic(const weft_panic_info *info, void (*function)(void *), v
     atomic_u32_add_seq_cst(&all.told, 1);
 }
 
-static void panic_all(void *arg)
+static void all_workers_may_panic(void *arg)
 {
     enum { WORKERS = 4, WAITERS = 12 };
     struct submission own[WAITERS];
@@ -128,13 +127,6 @@ static void panic_all(void *arg)
     CHECK_EQ(count_of(&all.told), WORKERS + WAITERS / 2);
     CHECK_EQ(count_of(&all.ran), WAITERS / 2);
     pool_close(pool);
-}
-
-static void all_workers_may_panic(void)
-{
-    everywhere(panic_all);
-    on_processors(1, panic_all, NULL);
-    on_processors(3, panic_all, NULL);
 }
 
 /* Without on_panic it is reported. */
@@ -214,7 +206,7 @@ static void panic_in_group(void *arg)
     pool_close(pool);
 }
 
-/* One that has left its group, which is closed by then, is told to on_panic all the same. */
+/* on_panic is also told of a function that has left its group, which is closed by then. */
 
 static struct gate closed;
 
@@ -412,7 +404,7 @@ static void a_panic_in_on_panic_is_survived(void)
     CHECK(strstr(text, ": in the handler (in on_panic, which was told of: in the task)\n") != NULL);
 }
 
-/* What a task has deferred ends with it. */
+/* Deferred calls of a task end with it. */
 
 static weft_deferred record;
 
@@ -438,7 +430,7 @@ static void what_is_deferred_ends_with_the_task(void)
 int main(void)
 {
     RUN_BOTH(workers_go_on);
-    RUN_BOTH(all_workers_may_panic);
+    RUN_AT(all_workers_may_panic, EVERYWHERE, 1, 3);
     RUN_PLAIN(what_no_handler_is_told_is_reported, "a panic that is not recovered fails a run");
     RUN_PLAIN(a_handle_gets_the_error, "a panic that is not recovered fails a run");
     RUN_BOTH(a_group_gets_the_error);

@@ -1,11 +1,10 @@
 /*
- * pause.c: weft_pool_pause_until: a pool that is paused until a context ends.
+ * pause.c: weft_pool_pause_until: a pause that lasts until a context ends.
  */
-#include "seeds.h"
 #include "tasks.h"
 
 static atomic_u32 ran;
-static uint32_t submitted; /* of those */
+static uint32_t submitted; /* how many */
 
 static weft_context *context_open(int64_t timeout)
 {
@@ -24,7 +23,7 @@ static weft_pool *open_for(weft_context *context)
     return pool;
 }
 
-/* Nothing begins of what is submitted. */
+/* None of the submitted tasks begins. */
 static void check_paused(weft_pool *pool)
 {
     uint32_t before = count_of(&ran);
@@ -44,7 +43,7 @@ static void check_goes_on(weft_pool *pool)
     await(&ran, submitted);
 }
 
-static void check_until(void *arg)
+static void a_pool_is_paused_until_a_context_ends(void *arg)
 {
     static struct gate gate;
     for (int closed = 0; closed < 2; closed++) {
@@ -53,7 +52,7 @@ static void check_until(void *arg)
         gate_shut_and_fill(&gate, pool, 1);
         CHECK_EQ(weft_pool_pause_until(pool, context), 0);
         check_paused(pool);
-        gate_open(&gate); /* what runs goes on */
+        gate_open(&gate); /* a running task goes on */
         AWAIT_FIGURE(pool, completed, 1);
         check_paused(pool);
         if (!closed)
@@ -69,12 +68,6 @@ static void check_until(void *arg)
         }
         pool_close(pool);
     }
-}
-
-static void a_pool_is_paused_until_a_context_ends(void)
-{
-    everywhere(check_until);
-    on_processors(1, check_until, NULL);
 }
 
 static void a_resume_ends_all_pauses(void)
@@ -287,7 +280,7 @@ static void a_pause_against_its_end(void)
 
 int main(void)
 {
-    RUN_BOTH(a_pool_is_paused_until_a_context_ends);
+    RUN_AT(a_pool_is_paused_until_a_context_ends, EVERYWHERE, 1);
     RUN_BOTH(a_resume_ends_all_pauses);
     RUN_BOTH(pauses_add_up);
     RUN_BOTH(pause_until_checks_its_arguments);

@@ -1,6 +1,7 @@
 /*
- * pool.c: the pool under many seeds: every task that was admitted runs once, or is told to be dropped; no more run than
- * may; keys are in order; whoever tunes, pauses, aborts, cancels, panics or stops it meanwhile.
+ * pool_seeds.c: the pool under many seeds: every admitted task runs once, or on_drop is told of
+ * it; no more tasks run than the capacity allows; keys are in order; while the pool is tuned,
+ * paused, aborted, stopped, and tasks are cancelled or panic.
  */
 #include <limits.h>
 
@@ -133,7 +134,7 @@ static void dropped_or_run(void)
     CHECK(most <= capacity);
 }
 
-/* Somebody stops it meanwhile. */
+/* Stopped meanwhile. */
 static void stop_soon(void *arg)
 {
     work();
@@ -150,7 +151,7 @@ static void stopped_under_their_hands(void)
     end();
 }
 
-/* Somebody does everything else with it. */
+/* All other calls meanwhile. */
 static void meddle(void *arg)
 {
     for (int i = 0; i < 12; i++) {
@@ -185,7 +186,7 @@ static void meddled_with(void)
     end();
 }
 
-/* Keys: one at a time, in the order of admission (of one submitter, since others come between). */
+/* Keys: one at a time, in order of admission; one submitter, since others would come between. */
 struct keyed {
     int64_t key, number;
 };
@@ -271,7 +272,7 @@ static void handles(void)
     end();
 }
 
-/* Tasks that submit to their own full pool, and wait for what they submitted. */
+/* Tasks submit to their own full pool, and wait for the submitted task. */
 static int nested(void *arg)
 {
     uintptr_t depth = (uintptr_t)arg;

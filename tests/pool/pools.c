@@ -1,10 +1,9 @@
 /*
- * pools.c: several pools and the choice among them.
+ * pools.c: several pools opened together, and the choice among them.
  */
 #include <weft/weft.h>
 
 #include "failing.h"
-#include "seeds.h"
 #include "tasks.h"
 
 #define POOLS_POISON ((weft_pools *)(uintptr_t)0xdead)
@@ -251,7 +250,8 @@ static void own_tasks_are_admitted_beyond_the_limit(void *arg)
         CHECK_EQ(weft_pool_submit(weft_pools_get(own, i), gate_task, &gate), 0);
     await_at_gate(&gate, COUNT - 1);
     CHECK_EQ(weft_pool_submit(weft_pools_get(own, 0), submit_to_all, &ran), 0);
-    AWAIT_FIGURE(weft_pools_get(own, 0), completed, 2); /* and what it submitted to its own */
+    AWAIT_FIGURE(weft_pools_get(own, 0), completed,
+                 2); /* with the task that it submitted to its own pool */
     weft_pool_stats stats;
     CHECK_EQ(weft_pools_stats(own, &stats), 0);
     CHECK_EQ(stats.beyond, COUNT);
@@ -261,7 +261,7 @@ static void own_tasks_are_admitted_beyond_the_limit(void *arg)
     CHECK_EQ(count_of(&ran), COUNT);
 }
 
-/* What their tasks submit while they are closed runs, whichever pool it goes to. */
+/* Tasks submitted while the pools close run, in any of them. */
 
 struct hops {
     atomic_u32 left, ended;
@@ -333,7 +333,7 @@ static void pools_close_when_all_have_run(void)
         weft_pool *idle = weft_pools_get(family.pools, 3);
         struct body closer = {.function = close_family, .thread = i >= 2};
         body_start(&closer);
-        await_state(idle, WEFT_POOL_STOPPING); /* and not stopped: the others may need it */
+        await_state(idle, WEFT_POOL_STOPPING); /* and not stopped: other pools may submit to it */
         CHECK_EQ(weft_pool_submit(idle, count_task, &family.ran), -ESHUTDOWN);
         gate_open(&family.gate);
         body_join(&closer);
@@ -341,7 +341,7 @@ static void pools_close_when_all_have_run(void)
     }
 }
 
-/* A submit to several pools finds the one that has room, also after that was full for a time. */
+/* A submit finds the pool that has room, also after that pool was full for a time. */
 static void pools_with_room_are_found(void *arg)
 {
     static const int strategies[] = {WEFT_ROUND_ROBIN, WEFT_LEAST_BUSY};

@@ -5,7 +5,6 @@
  */
 #include <weft/weft.h>
 
-#include "seeds.h"
 #include "tasks.h"
 
 static const int priorities[] = {WEFT_HIGH, WEFT_NORMAL, WEFT_LOW};
@@ -35,7 +34,7 @@ static void submit(weft_pool *pool, int priority, int number)
     CHECK_EQ(weft_pool_submit_with(pool, note, &entry, &options), 0);
 }
 
-/* A pool whose tasks wait. */
+/* A paused pool. */
 static weft_pool *open_paused(void)
 {
     memset(&journal, 0, sizeof journal);
@@ -150,7 +149,7 @@ static void first_come_first_served(void *arg)
             come_and_are_served(priorities[k], variant % 2 != 0, variant / 2 != 0);
 }
 
-/* One that comes later is next all the same, if it is more important. */
+/* A more important task is next though it comes later. */
 
 static weft_pool *current;
 
@@ -213,8 +212,7 @@ static void the_oldest_of_the_lowest_is_dropped(void *arg)
     CHECK_EQ(weft_pool_pause(pool), 0);
     for (int i = 0; i < TASKS; i++)
         submit_number(pool, i, tasks[i].priority, tasks[i].key);
-    for (int i = 0; i < TASKS;
-         i++) /* what comes now is of the highest: it is not dropped before the others */
+    for (int i = 0; i < TASKS; i++) /* tasks of the highest priority: they are dropped last */
         submit_number(pool, 100 + i, WEFT_HIGH, 0);
     check_journal(&dropped, expected, TASKS);
     CHECK_EQ(weft_pool_resume(pool), 0);

@@ -1,6 +1,7 @@
 /*
- * queue.c: tasks that have not begun (pool/queue.c): plain tasks in chunks and records in one order; records that leave from
- * anywhere; chunks taken and put back; which task of a pool is next, and which is dropped first.
+ * queue.c: the queue of tasks (pool/queue.c): plain tasks in chunks and records in one order;
+ * records that leave from anywhere; chunks that are taken and put back; the next task of a pool,
+ * and the next to be dropped.
  */
 #include "pool/queue.h"
 
@@ -28,7 +29,7 @@ static void add(struct queue *queue, uintptr_t number)
     weft__queue_add(queue, &records[number]);
 }
 
-/* The next is the one with that number, a record or a plain task. */
+/* The next task has that number, as a record or a plain task. */
 static void pop(struct queue *queue, uintptr_t number, bool record)
 {
     struct plain_task plain = {NULL, NULL};
@@ -57,7 +58,7 @@ static int chunks(const struct queue *queue)
     return count;
 }
 
-/* One order for both kinds, also where tasks come while others go. */
+/* One order for both kinds, also while tasks leave. */
 static void first_come_first_served(void)
 {
     struct queue queue = {.first = NULL};
@@ -84,7 +85,7 @@ static void first_come_first_served(void)
     }
 }
 
-/* Memory: plain tasks fill chunks; where kinds take turns each plain one has a small chunk of its own. */
+/* Plain tasks fill chunks; where the kinds alternate, each plain task has a small chunk. */
 static void chunks_are_filled(void)
 {
     struct queue queue = {.first = NULL};
@@ -176,7 +177,7 @@ static void a_chunk_is_taken_only_if_it_is_next(void)
     check_empty(&queue);
 }
 
-/* In whichever order: what is in them has its place again, before what came later. */
+/* In either order: the tasks in them are again before later ones. */
 static void chunks_are_put_back(void)
 {
     for (int reversed = 0; reversed < 2; reversed++) {
@@ -202,7 +203,7 @@ static void chunks_are_put_back(void)
     }
 }
 
-/* The only chunk: what comes after it is behind it. */
+/* The only chunk: later tasks are behind it. */
 static void the_last_chunk_is_put_back(void)
 {
     struct queue queue = {.first = NULL};
@@ -304,7 +305,7 @@ static void by_priority(void)
     close_queues();
 }
 
-/* What is waited for goes first; of a key, what runs before it. */
+/* An awaited task goes first, and so do earlier tasks of its key. */
 static void what_is_awaited_goes_first(void)
 {
     open_queues();
@@ -316,13 +317,13 @@ static void what_is_awaited_goes_first(void)
     weft__pool_expedite(&pool, awaited);
     weft__pool_expedite(&pool, held);
     CHECK_EQ(first->queue, URGENT);
-    CHECK_EQ(next_number(), 2); /* the last that was asked for, and what is before it */
+    CHECK_EQ(next_number(), 2); /* the last awaited, and the one before it */
     CHECK_EQ(next_number(), 3);
     CHECK_EQ(next_number(), 1);
     CHECK_EQ(next_number(), 0);
     CHECK_EQ(next_number(), -1);
     close_queues();
-    /* One who waits gives up: the next of the key is as any other. */
+    /* The waiter gives up: the next of the key has no precedence. */
     open_queues();
     put(0, WEFT_NORMAL, 0);
     put(1, WEFT_NORMAL, 9);
@@ -361,7 +362,7 @@ static int oldest_number(const uint64_t *before)
     return (int)(uintptr_t)(record != NULL ? record->arg : plain.arg);
 }
 
-/* Of the lowest priority, by the time of admission: also one that is held back, or urgent. */
+/* Of the lowest priority, by admission: also tasks held back by a key, and urgent ones. */
 static void the_oldest_of_the_lowest(void)
 {
     open_queues();

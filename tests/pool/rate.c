@@ -1,12 +1,12 @@
 /*
- * rate.c: tasks that begin at a rate (weft_pool_options.limiter). The limiters here gain one token in an hour, so exactly as many
- * tasks begin as there are tokens in the bucket, until the rate is raised.
+ * rate.c: tasks that begin at a rate (weft_pool_options.limiter). The limiters here gain one token
+ * an hour, so exactly as many tasks begin as there are tokens, until the rate is raised.
  */
 #include <weft/weft.h>
 
 #include "base/prng.h"
-#include "seeds.h"
 #include "sync/limiter.h"
+#include "sync/object_latch.h"
 #include "tasks.h"
 
 static weft_limiter *tokens_open(int64_t burst)
@@ -32,7 +32,7 @@ static void check_tokens(weft_limiter *limiter, int64_t count)
 }
 
 /* How many wait for tokens. */
-static int takers(weft_limiter *limiter)
+static int tickets(weft_limiter *limiter)
 {
     int count = 0;
     object_latch_acquire(&limiter->latch);
@@ -42,9 +42,9 @@ static int takers(weft_limiter *limiter)
     return count;
 }
 
-static void await_takers(weft_limiter *limiter, int count)
+static void await_tickets(weft_limiter *limiter, int count)
 {
-    for (int times = 0; takers(limiter) != count;)
+    for (int times = 0; tickets(limiter) != count;)
         look_again(&times);
 }
 
@@ -63,7 +63,7 @@ static void begins_with_tokens(weft_pool_options options)
     weft_pool *pool = rated(limiter, options);
     submit_counts(pool, &ran, 10);
     await_count(&ran, 3);
-    await_takers(limiter, 1);
+    await_tickets(limiter, 1);
     AWAIT_FIGURE(pool, completed, 3);
     weft_pool_stats stats = pool_stats(pool);
     CHECK_EQ(stats.running, 0);
@@ -93,7 +93,7 @@ static void a_begin_takes_one_token(void *arg)
     weft_limiter_close(limiter);
 }
 
-/* Two pools and a taker that is no pool. */
+/* Two pools, and a call of weft_limiter_take. */
 static void a_limiter_is_shared(void *arg)
 {
     atomic_u32 ran = {0};
@@ -104,7 +104,7 @@ static void a_limiter_is_shared(void *arg)
     submit_counts(one, &ran, 20);
     submit_counts(other, &ran, 20);
     await_count(&ran, 7);
-    await_takers(limiter, 2);
+    await_tickets(limiter, 2);
     CHECK_EQ(count_of(&ran), 7);
     tokens_flow(limiter);
     pool_close(one);
@@ -128,7 +128,7 @@ static void submit_note(weft_pool *pool, int number, int priority)
     CHECK_EQ(weft_pool_submit_with(pool, note, (void *)(intptr_t)number, &options), 0);
 }
 
-/* What comes while a token is awaited goes first if it is to. */
+/* A more important task that arrives during the wait for a token goes first. */
 static void the_token_is_for_the_next_task(void *arg)
 {
     weft_limiter *limiter = tokens_open(1);
@@ -137,7 +137,7 @@ static void the_token_is_for_the_next_task(void *arg)
     memset(&order, 0, sizeof order);
     submit_note(pool, 3, WEFT_NORMAL);
     submit_note(pool, 4, WEFT_NORMAL);
-    await_takers(limiter, 1);
+    await_tickets(limiter, 1);
     submit_note(pool, 5, WEFT_LOW);
     submit_note(pool, 1, WEFT_HIGH);
     submit_note(pool, 2, WEFT_HIGH);
@@ -157,12 +157,12 @@ static void an_abort_does_not_wait(void *arg)
         weft_limiter *limiter = tokens_open(1);
         weft_pool *pool = rated(limiter, (weft_pool_options){.capacity = 4, .queue = 4});
         submit_counts(pool, &ran, 8);
-        await_takers(limiter, 1);
+        await_tickets(limiter, 1);
         AWAIT_FIGURE(pool, completed, 1);
         if (stops_first)
             CHECK_EQ(weft_pool_stop(pool, WEFT_NOW), -ETIMEDOUT);
         CHECK_EQ(weft_pool_abort(pool), 7);
-        CHECK_EQ(takers(limiter), 0);
+        CHECK_EQ(tickets(limiter), 0);
         pool_close(pool);
         CHECK_EQ(count_of(&ran), 1);
         check_tokens(limiter, 0);
@@ -178,11 +178,11 @@ static void a_cancelled_task_leaves_the_line(void *arg)
     CHECK_EQ(weft_limiter_take(limiter, 1), 0);
     for (int i = 0; i < 2; i++)
         tasks[i] = start_task(pool, nothing, NULL);
-    await_takers(limiter, 1);
+    await_tickets(limiter, 1);
     CHECK_EQ(weft_task_cancel(tasks[0]), 0);
-    CHECK_EQ(takers(limiter), 1);
+    CHECK_EQ(tickets(limiter), 1);
     CHECK_EQ(weft_task_cancel(tasks[1]), 0);
-    CHECK_EQ(takers(limiter), 0);
+    CHECK_EQ(tickets(limiter), 0);
     for (int i = 0; i < 2; i++)
         weft_task_release(tasks[i]);
     pool_close(pool);
@@ -196,11 +196,11 @@ static void a_pause_leaves_the_line(void *arg)
     weft_pool *pool = rated(limiter, (weft_pool_options){.capacity = 4});
     CHECK_EQ(weft_limiter_take(limiter, 1), 0);
     submit_counts(pool, &ran, 2);
-    await_takers(limiter, 1);
+    await_tickets(limiter, 1);
     CHECK_EQ(weft_pool_pause(pool), 0);
-    CHECK_EQ(takers(limiter), 0);
+    CHECK_EQ(tickets(limiter), 0);
     CHECK_EQ(weft_pool_resume(pool), 0);
-    await_takers(limiter, 1);
+    await_tickets(limiter, 1);
     tokens_flow(limiter);
     pool_close(pool);
     CHECK_EQ(count_of(&ran), 2);
@@ -266,7 +266,7 @@ static void a_task_that_waits_lends(void *arg)
     CHECK_EQ(start_and_wait(pool), 0);
     CHECK_EQ(weft_limiter_set(limiter, 1, 3), 0);
     weft_task *task = start_task(pool, start_and_wait, pool);
-    await_takers(limiter, 1); /* for the inner one */
+    await_tickets(limiter, 1); /* for the inner one */
     CHECK_EQ(pool_stats(pool).lending, 1);
     tokens_flow(limiter);
     CHECK_EQ(end_task(task), 0);
@@ -300,12 +300,12 @@ static void a_full_line_is_waited_for(void *arg)
     CHECK_EQ(weft_limiter_take(greedy.limiter, WEFT_LIMITER_MAX), 0);
     greedy.context = new_context();
     CHECK_EQ(weft_spawn(&fiber, take_all, &greedy, NULL), 0);
-    await_takers(greedy.limiter, 1);
+    await_tickets(greedy.limiter, 1);
     weft_pool *pools[POOLS];
     for (int i = 0; i < POOLS; i++) {
         pools[i] = rated(greedy.limiter, (weft_pool_options){.capacity = 1});
         submit_counts(pools[i], &ran, 1);
-        await_takers(greedy.limiter, 2 + i);
+        await_tickets(greedy.limiter, 2 + i);
     }
     CHECK_EQ(count_of(&ran), 0);
     object_latch_acquire(&greedy.limiter->latch);
@@ -337,11 +337,11 @@ static void no_context_ends_the_wait(void *arg)
         rated(limiter,
               (weft_pool_options){.capacity = 1, .on_worker_start = bind_context, .data = context});
     submit_counts(pool, &ran, 1);
-    await_takers(limiter, 1);
+    await_tickets(limiter, 1);
     weft_context_cancel(context);
     for (int i = 0; i < 200; i++) {
         weft_yield();
-        CHECK_EQ(takers(limiter), 1);
+        CHECK_EQ(tickets(limiter), 1);
     }
     tokens_flow(limiter);
     pool_close(pool);
@@ -350,7 +350,7 @@ static void no_context_ends_the_wait(void *arg)
     weft_limiter_close(limiter);
 }
 
-/* Whatever happens to the tasks, each that begins costs one token, and no other does. */
+/* Each task that begins costs one token, and no other does, whatever happens to them. */
 
 enum { ROUNDS = 300, TOKENS = 400 };
 

@@ -1,5 +1,6 @@
 /*
- * restart.c: the default pool outlives a shut-down, and the runtime may come back with more processors, or fewer.
+ * restart.c: the default pool outlives a shut-down, and the runtime may start again with more
+ * processors, or fewer.
  */
 #include "tasks.h"
 

@@ -1,9 +1,10 @@
 /*
- * scale.c: what the pool costs with very many submitters in line, keys, handles or pools.
+ * scale.c: the cost of very many submitters in line, keys, handles or pools.
  *
- * Each scene does the same with n and with 10 n. If a step costs the same, or a little more for the cache, ten times as many cost
- * ten to thirty times as much; if it costs in proportion to how many there are, a hundred times. What is measured is the CPU time of
- * the process, so a busy machine does not matter, and the best of a few tries.
+ * Each scene runs with n and with 10 n. If a step costs the same, or a little more for the cache,
+ * ten times as many cost ten to thirty times as much; if a step costs in proportion to their
+ * number, a hundred times. The cost is the CPU time of the process, so a busy machine does not
+ * matter, and the best of several tries counts.
  */
 #include <time.h>
 #include <weft/weft.h>
@@ -20,7 +21,7 @@ static int64_t cpu_now(void)
     return now.tv_sec * WEFT_S + now.tv_nsec;
 }
 
-/* The cost with n is measured first: it may be taken for more than it is, by what is done once, not for less. */
+/* The cost with n is measured first: one-time costs may make it larger, not smaller. */
 static void check_growth(const char *what, int64_t (*cost)(int64_t n), int64_t n)
 {
     int64_t ratio = 0;
@@ -38,7 +39,7 @@ static void check_growth(const char *what, int64_t (*cost)(int64_t n), int64_t n
 
 static weft_pool *pool;
 
-/* Submitters in line, whose context is cancelled while tasks end. */
+/* The context of submitters in line is cancelled while tasks end. */
 
 struct crowd {
     weft_context *context;
@@ -185,7 +186,7 @@ static void handles_that_are_cancelled(void)
     check_growth("handles of one key", cost_of_cancelled_keyed, test_scale(10000));
 }
 
-/* Tasks that are waited for, from the last to the first: each goes before all others. */
+/* Tasks are awaited from the last to the first: each goes before all others. */
 
 static int64_t waited;
 
@@ -265,7 +266,8 @@ static int64_t cost_of_picks(int64_t n)
     return cost;
 }
 
-/* Here n is the number of pools, and the number of picks is the same: nothing may grow in proportion. */
+/* n is the number of pools; the number of picks is the same, so the cost must not grow in
+ * proportion. */
 static void pools_that_are_chosen_from(void)
 {
     int64_t ratio = 0;

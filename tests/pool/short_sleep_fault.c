@@ -1,6 +1,6 @@
 /*
- * short_sleep_fault.c: threads that sleep for moments while they wait: for a spin lock, and in the
- * line of a full pool. The test replaces the sleep.
+ * short_sleep_fault.c: short sleeps of threads that wait for a spin lock, or in the line of a full
+ * pool. The test replaces the sleep.
  */
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -8,7 +8,7 @@
 
 #include "pool/lacking.h"
 
-/* What the calling thread does instead of a sleep; false to sleep all the same. */
+/* Called by the thread instead of a sleep; false: sleep all the same. */
 static _Thread_local bool (*in_sleep)(void);
 
 int clock_nanosleep(clockid_t clock, int flags, const struct timespec *until, struct timespec *left)

@@ -1,12 +1,11 @@
 /*
- * stress.c: many submit, fibers and threads, while others tune, pause, resume, stop, open again and abort at
- * random, for every policy: each task that was admitted runs exactly once, or is dropped and told of exactly
- * once; the others never.
+ * stress.c: fibers and threads submit while others tune, pause, resume, stop, reopen and abort at
+ * random, for every policy: each admitted task runs exactly once, or is dropped and on_drop is
+ * told exactly once; other tasks never run.
  */
 
 #include "base/compiler.h"
 #include "base/prng.h"
-#include "seeds.h"
 #include "sync/lines.h"
 #include "system.h"
 #include "tasks.h"
@@ -18,7 +17,7 @@ enum fate { NOT_OFFERED, REFUSED, TAKEN };
 /* One for each task, and its children. */
 struct job {
     atomic_u32 ran, dropped;
-    uint8_t fate; /* written by who submits */
+    uint8_t fate; /* written by the submitter */
     uint32_t number;
 };
 

@@ -1,10 +1,9 @@
 /*
- * submit.c: what is submitted to a pool, how and by whom: arguments that are copied, a function that is bound, batches;
- * from fibers, threads and tasks.
+ * submit.c: the ways to submit: copied arguments, a bound function, batches; from fibers, threads
+ * and tasks.
  */
 #include <stdalign.h>
 
-#include "seeds.h"
 #include "tasks.h"
 
 static atomic_u32 ran;
@@ -95,7 +94,7 @@ static void a_function_may_be_bound(void *arg)
     gate_open(&gate);
     CHECK_EQ(weft_pool_invoke_until(pool, &gate, WEFT_NEVER), 0);
     atomic_u32_store_relaxed(&ran, 0);
-    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0); /* others as well */
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0); /* other functions as well */
     pool_close(pool);
     CHECK_EQ(gauge_total(&gate.gauge), 3);
     CHECK_EQ(count_of(&ran), 1);
@@ -152,7 +151,7 @@ static void a_batch_goes_as_far_as_it_can(void *arg)
     }
 }
 
-/* Who submits: fibers, threads, tasks. */
+/* Submits by fibers, threads and tasks. */
 
 static struct {
     weft_pool *pool;
@@ -182,7 +181,7 @@ static void submit_parents(void *arg)
         CHECK_EQ(weft_pool_submit(crowd.pool, parent, i % 8 == 0 ? arg : NULL), 0);
 }
 
-static void anybody_may_submit(void)
+static void fibers_threads_and_tasks_may_submit(void)
 {
     enum { MANY = 8 };
     struct body bodies[MANY];
@@ -208,7 +207,7 @@ int main(void)
     RUN_EVERYWHERE(arguments_are_copied);
     RUN_EVERYWHERE(a_function_may_be_bound);
     RUN_EVERYWHERE(a_batch_goes_as_far_as_it_can);
-    RUN_BOTH(anybody_may_submit);
+    RUN_BOTH(fibers_threads_and_tasks_may_submit);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

@@ -1,13 +1,12 @@
 /*
- * subpools.c: pools that share the capacity of a parent: places go round, and nothing of one pool
- * is another's but that. What waits for tasks of another pool of the tree is in subpools_wait.c.
+ * subpools.c: pools that share the capacity of a parent: places go round, and nothing else is
+ * shared. Waits for tasks of other pools of the tree are in subpools_wait.c.
  */
 #include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <weft/weft.h>
 
-#include "seeds.h"
 #include "tasks.h"
 
 static weft_pool *subpool(weft_pool *parent, int64_t capacity)
@@ -166,7 +165,7 @@ static void places_go_round(void)
         CHECK_EQ(turns.journal.length.value, POOLS * tasks);
         for (int i = 0; i < POOLS * tasks; i++) {
             counts[turns.journal.entries[i]]++;
-            for (int k = 0; k < POOLS; k++) /* strictly in turn, but for who is first */
+            for (int k = 0; k < POOLS; k++) /* strictly in turn, after the first round */
                 CHECK(i < POOLS || (counts[k] - i / POOLS >= -1 && counts[k] - i / POOLS <= 2));
         }
     }
@@ -186,7 +185,7 @@ static void end_it(void *arg)
     atomic_u32_store_release(&turns.over, 1);
 }
 
-static void nobody_is_kept_out(void)
+static void no_pool_is_kept_out(void)
 {
     for (int greedy = 0; greedy < POOLS; greedy++)
         for (int other = 0; other < POOLS; other++) {
@@ -218,7 +217,7 @@ static void a_pause_of_the_parent_is_for_all(void)
             CHECK_EQ(weft_pool_pause(tree.pools[PARENT]), 0);
         for (int k = 0; k < POOLS; k++)
             submit_counts(tree.pools[k], &ran, 5);
-        gate_open(&gate); /* what runs goes on, and its place is nobody's */
+        gate_open(&gate); /* the running task goes on, and its place stays free */
         AWAIT_FIGURE(tree.pools[ONE], completed, 1);
         for (int i = 0; i < 100; i++)
             weft_yield();
@@ -270,9 +269,9 @@ static void both_can_be_tuned(void)
     tree_close(&tree);
 }
 
-/* Taking out what waits for a place. */
+/* Tasks leave the queue while their pool waits for a place. */
 
-static void what_leaves_the_queue_keeps_nobody(void)
+static void a_task_that_leaves_the_queue_holds_no_place(void)
 {
     atomic_u32 ran = {0};
     struct gate gate;
@@ -312,22 +311,22 @@ static void contexts_end_what_is_under_them(void)
         context = new_context();
         own = new_context();
         weft_pool *parent = pool_open((weft_pool_options){.capacity = 4, .context = context});
-        weft_pool *heir = subpool(parent, 2);
+        weft_pool *first = subpool(parent, 2);
         weft_pool *other = pool_open(
             (weft_pool_options){.capacity = 2, .queue = 9, .parent = parent, .context = own});
-        CHECK_EQ(weft_pool_submit(heir, sleep_plainly, &ended), 0);
+        CHECK_EQ(weft_pool_submit(first, sleep_plainly, &ended), 0);
         CHECK_EQ(weft_pool_submit(other, sleep_plainly, &ended), 0);
-        AWAIT_FIGURE(heir, running, 1);
+        AWAIT_FIGURE(first, running, 1);
         AWAIT_FIGURE(other, running, 1);
         weft_context_cancel(above ? context : own);
         await_count(&ended, 1);
-        CHECK_EQ(weft_pool_submit(above ? heir : other, count_task, &ran), -ESHUTDOWN);
-        CHECK_EQ(weft_pool_submit(above ? other : heir, count_task, &ran), 0);
+        CHECK_EQ(weft_pool_submit(above ? first : other, count_task, &ran), -ESHUTDOWN);
+        CHECK_EQ(weft_pool_submit(above ? other : first, count_task, &ran), 0);
         await_count(&ran, 1); /* the capacity is there all the same */
         weft_context_cancel(above ? own : context);
         await_count(&ended, 2);
         pool_close(other);
-        pool_close(heir);
+        pool_close(first);
         pool_close(parent);
         weft_context_close(own);
         weft_context_close(context);
@@ -351,7 +350,7 @@ static void cancel_is_for_one_pool(void)
     pool_close(parent);
 }
 
-/* What is each pool's own. */
+/* Workers and policies are each pool's own. */
 
 static int give_state(void **state, void *data)
 {
@@ -419,7 +418,7 @@ static void policies_are_each_pool_s_own(void)
     weft_pool *sub = pool_open(
         (weft_pool_options){.parent = parent, .capacity = 2, .queue = 1, .when_full = WEFT_REJECT});
     gate_shut_and_fill(&gate, parent, 1);
-    submit_counts(sub, &ran, 3); /* its own limit is what counts */
+    submit_counts(sub, &ran, 3); /* its own limit decides */
     CHECK_EQ(weft_pool_submit(sub, count_task, &ran), -EAGAIN);
     CHECK_EQ(pool_waiting(sub), 3);
     gate_open(&gate);
@@ -471,11 +470,11 @@ int main(void)
     RUN_BOTH(both_capacities_bound_what_runs);
     RUN_BOTH(what_others_do_not_use_is_there);
     RUN_BOTH(places_go_round);
-    RUN_BOTH(nobody_is_kept_out);
+    RUN_BOTH(no_pool_is_kept_out);
     RUN_BOTH(a_pause_of_the_parent_is_for_all);
     RUN_BOTH(a_pause_of_a_sub_pool_is_its_own);
     RUN_BOTH(both_can_be_tuned);
-    RUN_BOTH(what_leaves_the_queue_keeps_nobody);
+    RUN_BOTH(a_task_that_leaves_the_queue_holds_no_place);
     RUN_BOTH(contexts_end_what_is_under_them);
     RUN_BOTH(cancel_is_for_one_pool);
     RUN_BOTH(workers_are_each_pool_s_own);

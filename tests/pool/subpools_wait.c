@@ -1,13 +1,12 @@
 /*
  * subpools_wait.c: tasks that wait for tasks and groups of other pools of their tree: they lend
- * their places in both pools, what they wait for goes first, and a place comes back before another
+ * their places in both pools, the awaited task goes first, and a place comes back before another
  * task begins.
  */
 #include <errno.h>
 #include <weft/weft.h>
 
 #include "base/prng.h"
-#include "seeds.h"
 #include "tasks.h"
 
 enum { PARENT, ONE, OTHER, POOLS };
@@ -100,7 +99,7 @@ static struct {
     struct gate start;
     int a_in, b_in;
     bool by_group, begins_late;
-    atomic_u32 has, b_ran, inside, most, patient;
+    atomic_u32 has, b_ran, inside, most;
 } lock;
 
 static void want_lock(void *arg)
@@ -157,7 +156,7 @@ static void what_is_waited_for_goes_first(void)
             }
 }
 
-/* The place of a sub-pool that is lent across is for what is waited for alone. */
+/* A place of a sub-pool that is lent across pools is for the awaited task alone. */
 
 static int start_in_one(void *arg)
 {
@@ -194,37 +193,37 @@ static struct {
     struct gate gate;
     atomic_u32 waited, ran;
     weft_task *awaited;
-} patience;
+} given_up;
 
 static void give_up(void *arg)
 {
-    patience.awaited = start_task(patience.tree.pools[OTHER], gate_handle, &patience.gate);
-    CHECK_EQ(weft_task_wait_until(patience.awaited, NULL, weft_after(WEFT_MS)), -ETIMEDOUT);
-    CHECK_EQ(patience.gate.gauge.total.value, 1);
+    given_up.awaited = start_task(given_up.tree.pools[OTHER], gate_handle, &given_up.gate);
+    CHECK_EQ(weft_task_wait_until(given_up.awaited, NULL, weft_after(WEFT_MS)), -ETIMEDOUT);
+    CHECK_EQ(given_up.gate.gauge.total.value, 1);
     for (int k = 0; k < POOLS; k++)
-        submit_counts(patience.tree.pools[k], &patience.ran, 2);
-    count_task(&patience.waited);
+        submit_counts(given_up.tree.pools[k], &given_up.ran, 2);
+    count_task(&given_up.waited);
     for (int i = 0; i < 20; i++)
         weft_yield();
-    CHECK_EQ(patience.ran.value, 0);
+    CHECK_EQ(given_up.ran.value, 0);
 }
 
 static void a_wait_that_gives_up_goes_on(void)
 {
     for (int k = 0; k < POOLS; k++) {
-        patience.waited.value = patience.ran.value = 0;
-        gate_shut(&patience.gate);
-        patience.tree = tree_open(1, 1, 1, WEFT_UNLIMITED);
-        CHECK_EQ(weft_pool_submit(patience.tree.pools[k], give_up, NULL), 0);
-        await_count(&patience.waited, 1);
-        AWAIT_FIGURE(patience.tree.pools[k], completed, 1);
+        given_up.waited.value = given_up.ran.value = 0;
+        gate_shut(&given_up.gate);
+        given_up.tree = tree_open(1, 1, 1, WEFT_UNLIMITED);
+        CHECK_EQ(weft_pool_submit(given_up.tree.pools[k], give_up, NULL), 0);
+        await_count(&given_up.waited, 1);
+        AWAIT_FIGURE(given_up.tree.pools[k], completed, 1);
         for (int i = 0; i < 20; i++)
             weft_yield();
-        CHECK_EQ(patience.ran.value, 0); /* the awaited task has the only place */
-        gate_open(&patience.gate);
-        CHECK_EQ(end_task(patience.awaited), 0);
-        await_count(&patience.ran, 2 * POOLS);
-        tree_close(&patience.tree);
+        CHECK_EQ(given_up.ran.value, 0); /* the awaited task has the only place */
+        gate_open(&given_up.gate);
+        CHECK_EQ(end_task(given_up.awaited), 0);
+        await_count(&given_up.ran, 2 * POOLS);
+        tree_close(&given_up.tree);
     }
 }
 
@@ -260,9 +259,9 @@ static void handles_outlive_sub_pools(void)
     pool_close(parent);
 }
 
-/* At random: tasks of three pools that start, wait, cancel; and give up, or hold a lock that others
- * want, while they wait. (Not both: after a wait was given up more are active than there are
- * places, and one that would have to run for the lock's holder may have none.) */
+/* At random: tasks of three pools start, wait and cancel; and give up, or hold a lock that others
+ * want, while they wait. (Not both: after a wait was given up more tasks are active than there are
+ * places, and a task that must run for the holder of the lock may have none.) */
 
 static struct {
     struct tree tree;
@@ -307,7 +306,7 @@ static int run_wild(void *arg)
 {
     int depth = (int)(intptr_t)arg;
     struct prng prng;
-    CHECK_EQ(weft_context_bind(NULL, NULL), 0); /* what is cancelled while it runs goes on */
+    CHECK_EQ(weft_context_bind(NULL, NULL), 0); /* a task that is cancelled while it runs goes on */
     prng_seed(&prng, atomic_u32_add_seq_cst(&wild.seed, 1));
     for (uint32_t i = (uint32_t)prng_next(&prng) % 3; i > 0 && depth > 0; i--)
         wait_wildly(&prng, depth);

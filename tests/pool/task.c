@@ -1,10 +1,9 @@
 /*
- * task.c: tasks with a handle: results, waiting, cancelling.
+ * task.c: tasks with a handle: results, waits, cancels.
  */
 #include <weft/weft.h>
 
 #include "failing.h"
-#include "seeds.h"
 #include "tasks.h"
 
 #define TASK_POISON ((weft_task *)(uintptr_t)0xdead)
@@ -264,7 +263,8 @@ static void a_task_that_is_waited_for_is_cancelled(void *arg)
     CHECK_EQ(weft_task_cancel(awaited), 0);
     weft_task *waiter = start_task(pool, wait_for, awaited);
     CHECK_EQ(weft_pool_resume(pool), 0);
-    CHECK_EQ(end_task(waiter), -ECANCELED); /* the result of the other, not an error of the wait */
+    CHECK_EQ(end_task(waiter),
+             -ECANCELED); /* the result of the awaited task, not an error of the wait */
     CHECK_EQ(end_task(awaited), -ECANCELED);
     pool_close(pool);
     CHECK_EQ(count_of(&ran), 0);
@@ -304,7 +304,7 @@ static void cancelled_while_it_runs(void *arg)
     weft_task *task = start_task(pool, sleep_on, &begun);
     await_count(&begun, 1);
     CHECK_EQ(weft_task_cancel(task), 1);
-    CHECK_EQ(end_task(task), 33); /* what it returned */
+    CHECK_EQ(end_task(task), 33); /* its own result */
     /* The worker goes on, bound to nothing. */
     int number = 1;
     task = start_task(pool, twice, &number);
@@ -449,7 +449,7 @@ static void the_end_can_be_selected(void *arg)
     CHECK_EQ(weft_task_done(running, &done[0]), 0);
     CHECK_EQ(weft_task_done(queued, &done[1]), 0);
     CHECK_EQ(weft_task_done(running, &again), 0);
-    CHECK_PTR(again, done[0]); /* one for all who ask */
+    CHECK_PTR(again, done[0]); /* one for all calls */
     weft_case cases[2] = {{.chan = done[0], .op = WEFT_RECEIVE},
                           {.chan = done[1], .op = WEFT_RECEIVE}};
     CHECK_EQ(weft_select_try(cases, 2), -EAGAIN);
@@ -523,7 +523,7 @@ static int sleep_and_tell(void *arg)
     return weft_sleep_until(WEFT_NEVER);
 }
 
-/* What the option names, or else what the submitter is bound to, cancels the task: one that runs, and one that does not. */
+/* The context of the option, or else that of the submitter, cancels the task, running or not. */
 static void a_context_above_cancels(void *arg)
 {
     for (int bound = 0; bound < 2; bound++) {

@@ -9,8 +9,57 @@
 #include <sched.h>
 
 #include "bodies.h"
-#include "everywhere.h"
+#include "seeds.h"
 #include <weft/weft.h>
+
+/* RUN_AT(scene, EVERYWHERE, 1, 3): runs static void scene(void *) at each of the places, and then as
+ * often under seeds. PLAIN_AT does not run it under seeds and takes the reason. */
+
+enum {
+    EVERYWHERE =
+        0, /* on main, on another thread and in a fiber; n: in a fiber, with n processors */
+    ONE_MACHINE = -1, /* in a fiber, with one processor and one machine */
+    NO_PLACE = -2
+};
+#define OUTSIDE(processors) (1000 + (processors)) /* in the caller, with that many processors */
+
+#define RUN_AT(scene, ...) scene_run(#scene, scene, (const int[]){__VA_ARGS__, NO_PLACE}, true)
+#define PLAIN_AT(scene, why, ...)                                                                \
+    scene_run(#scene " (not under seeds: " why ")", scene, (const int[]){__VA_ARGS__, NO_PLACE}, \
+              false)
+
+struct scene_run {
+    void (*scene)(void *);
+    const int *places;
+};
+
+static inline void scene_run_at(void *arg)
+{
+    const struct scene_run *run = arg;
+    for (const int *place = run->places; *place != NO_PLACE; place++)
+        if (*place == EVERYWHERE) {
+            everywhere(run->scene);
+        } else if (*place == ONE_MACHINE) {
+            on_one_machine(run->scene, NULL);
+        } else if (*place < OUTSIDE(0)) {
+            on_processors(*place, run->scene, NULL);
+        } else {
+            processors_begin(*place - OUTSIDE(0));
+            run->scene(NULL);
+            processors_end();
+        }
+}
+
+static inline void scene_run(const char *name, void (*scene)(void *), const int *places,
+                             bool seeded)
+{
+    struct scene_run run = {scene, places};
+    printf("%s\n", name);
+    fflush(stdout);
+    scene_run_at(&run);
+    if (seeded)
+        seeds_run_with(name, scene_run_at, &run, TEST_SEEDS);
+}
 
 #define POOL_POISON ((weft_pool *)(uintptr_t)0xdead)
 #define LONG (3600 * WEFT_S) /* does not pass in a test */
@@ -37,7 +86,7 @@ static inline weft_context *new_context(void)
 
 /* ---- figures ---- */
 
-/* The figures, which must agree with each other. */
+/* The figures. They must agree with each other. */
 static inline weft_pool_stats pool_stats(weft_pool *pool)
 {
     weft_pool_stats stats;
@@ -283,7 +332,7 @@ static inline void ignore_line(const char *line, void *data)
 {
 }
 
-/* on_drop of a pool whose drops are told by a handle or a group. */
+/* on_drop of a pool whose drops a handle or a group reports. */
 static inline void no_drop(void (*function)(void *), void *arg, void *data)
 {
     CHECK(!"a drop that a handle or a group tells of is told to on_drop");

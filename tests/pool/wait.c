@@ -1,8 +1,6 @@
 /*
- * wait.c: weft_pool_wait: until all that was admitted has ended, and not longer; the pool goes on.
+ * wait.c: weft_pool_wait returns when all admitted tasks have ended, and the pool goes on.
  */
-#include "everywhere.h"
-#include "seeds.h"
 #include "tasks.h"
 
 enum { CHAIN = 20, WATCHERS = 4 };
@@ -18,7 +16,7 @@ static void sleep_and_count(void *arg)
 
 static void waits_for_all(void *arg)
 {
-    /* No worker ends: nobody comes by later, and finds that all have ended. */
+    /* No worker ends, so none finds later, when it ends, that all tasks have ended. */
     weft_pool *pool =
         pool_open((weft_pool_options){.capacity = 3, .queue = 10, .expiry = WEFT_NEVER});
     CHECK_EQ(weft_pool_wait(pool, WEFT_NOW), 0); /* there was none yet */
@@ -34,7 +32,7 @@ static void waits_for_all(void *arg)
     pool_close(pool);
 }
 
-/* A task that others follow from is not the last. */
+/* A task that submits the next one is not the last. */
 static void submit_next(void *arg)
 {
     weft_pool *pool = arg;
@@ -53,7 +51,7 @@ static void waits_for_what_tasks_submit(void)
     pool_close(pool);
 }
 
-/* Who waits in submit has a task that will be there. */
+/* A submitter in line will have a task. */
 static void submit_three(void *pool)
 {
     submit_many(pool, sleep_and_count, &ran, 3);
@@ -83,7 +81,7 @@ static void watch(void *pool)
     atomic_u32_add_seq_cst(&ran, 1);
 }
 
-static void all_who_wait_are_told(void)
+static void all_waits_end(void)
 {
     weft_wg done = WEFT_WG_INIT;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
@@ -100,7 +98,7 @@ static void all_who_wait_are_told(void)
     pool_close(pool);
 }
 
-/* What is dropped has ended too, when on_drop has been told; a stop does not keep them waiting. */
+/* A dropped task has ended when on_drop has returned; a stop ends the waits too. */
 static atomic_u32 dropped;
 
 static void drop_slowly(void (*function)(void *), void *arg, void *data)
@@ -174,7 +172,7 @@ int main(void)
     RUN_EVERYWHERE(waits_for_all);
     RUN_BOTH(waits_for_what_tasks_submit);
     RUN_BOTH(waits_for_those_in_line);
-    RUN_BOTH(all_who_wait_are_told);
+    RUN_BOTH(all_waits_end);
     RUN_BOTH(told_of_other_ends);
     RUN_BOTH(refused_and_cancelled);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);

@@ -4,7 +4,6 @@
  */
 #include <weft/weft.h>
 
-#include "seeds.h"
 #include "sync/lines.h"
 #include "tasks.h"
 
@@ -37,8 +36,9 @@ static void waiting_tasks_get_as_many_as_the_capacity(void *arg)
     CHECK_EQ(count_of(&gate.gauge.total), TASKS);
 }
 
-/* A worker whose task has waited takes the next ones by the chunk, and the first of those waits too: those behind it
- * do not wait for it. However many there are: how many it takes depends on who comes first. */
+/* A worker whose task has waited takes the next tasks by the chunk, and the first of those waits
+ * too: the tasks behind it do not wait for it. With any number of tasks, since it depends on the
+ * schedule how many the worker takes. */
 static void those_behind_one_that_waits_run(void *arg)
 {
     enum { MOST = 64 };
@@ -146,7 +146,7 @@ static void crew_check_paired(void)
         CHECK_EQ(count_of(&crew.lives[i].exits), 1);
 }
 
-/* A task that does, and one that does not wait. */
+/* A task that waits, and one that does not. */
 
 static void note_worker(void *place)
 {
@@ -255,7 +255,7 @@ static void a_worker_that_cannot_start_is_tried_again(void)
     crew_check_paired(); /* a start that failed has no exit */
 }
 
-/* As with a database that allows two connections: what there is does the work. */
+/* As with a database that allows two connections: two workers do the work. */
 
 static atomic_u32 connections;
 
@@ -280,7 +280,7 @@ static void workers_that_cannot_start_hold_no_task_back(void *arg)
     while (count_of(&crew.failures) == 0)
         CHECK_EQ(weft_sleep(50 * WEFT_US), 0);
     gate_open(&gate);
-    await_at_gate(&gate, 20); /* by the two, while the others still try */
+    await_at_gate(&gate, 20); /* by the two workers, while others still try */
     pool_close(pool);
 }
 
@@ -480,7 +480,7 @@ static void as_many_are_kept_when_they_take_turns(void)
         gate_open(&held[i].gate);
     AWAIT_FIGURE(pool, running, 0);
     struct gate gate;
-    gate_shut_and_fill(&gate, pool, 3); /* by those that were idle first */
+    gate_shut_and_fill(&gate, pool, 3); /* by the workers that were idle first */
     gate_open(&gate);
     AWAIT_FIGURE(pool, running, 0);
     AWAIT_FIGURE(pool, idle, 3);
@@ -538,7 +538,8 @@ static void note_shrink(void *state, void *data)
     shrink_times[number] = weft_now();
 }
 
-/* 11 idle ones, of which 3 are kept, give back a quarter of 8, of 6, of 5 and so on, but one at least. */
+/* 11 idle workers, of which 3 are kept, give back a quarter of 8, of 6, of 5 and so on, but at
+ * least one. */
 static void a_quarter_of_the_surplus_each_time(void)
 {
     enum { WORKERS = 11, KEPT = 3, SURPLUS = WORKERS - KEPT };
@@ -555,7 +556,7 @@ static void a_quarter_of_the_surplus_each_time(void)
         await_at_gate(&gate, WORKERS);
         int64_t begin = weft_now();
         gate_open(&gate);
-        /* Were all idle before the first were given back? If this thread was too slow, once more. */
+        /* Were all idle before the first ended? If this thread was too slow, once more. */
         int64_t idle, exits = 0;
         int times = 0;
         while ((idle = pool_stats(pool).idle) < WORKERS && exits == 0) {
@@ -569,7 +570,7 @@ static void a_quarter_of_the_surplus_each_time(void)
         if (seen)
             CHECK(left_idle[0] <= WORKERS - SURPLUS / 4); /* they go together */
         CHECK_EQ(weft_sleep(2 * period), 0);
-        CHECK_EQ(count_of(&crew.exits), SURPLUS); /* the others stay */
+        CHECK_EQ(count_of(&crew.exits), SURPLUS); /* the kept ones stay */
         CHECK_EQ(pool_stats(pool).idle, KEPT);
         pool_close(pool);
         CHECK_EQ(count_of(&crew.exits), WORKERS);
@@ -678,7 +679,7 @@ int main(void)
     RUN_BOTH(a_quarter_of_the_surplus_each_time);
     RUN_BOTH(the_fixed_pool);
     RUN_BOTH(the_scalable_pool);
-    /* With one processor: else a second worker may be called for a task if the first is slow to come. */
+    /* One processor: with more, a second worker may be woken for a task if the first is slow. */
     with_processors(1, lifo_takes_the_one_that_was_busy_last, NULL);
     with_processors(1, fifo_takes_the_one_that_is_idle_longest, NULL);
     with_processors(2, short_ones_run_beside_a_long_one, NULL);

@@ -1,6 +1,6 @@
 /*
- * workers.c: no worker can be made at the moment, and that moment is any: the workers that are there do the work, the rest is done
- * when there is memory again, and nothing is lost, run twice, or left.
+ * workers_fault.c: no worker can be made, from any moment on: existing workers do the work, the
+ * rest is done when there is memory again, and no task is lost, run twice, or left.
  */
 #include <weft/task.h>
 
@@ -41,7 +41,8 @@ static void made_in_part(void *arg)
             }
 }
 
-/* After a crash there is no memory to go on as one that can be abandoned: the worker ends; the tasks run later. */
+/* After a crash there is no memory for a worker that can be abandoned: the worker ends; the tasks
+ * run later. */
 static void lack_on_panic(const weft_panic_info *info, void (*function)(void *), void *arg,
                           void *data)
 {
@@ -67,7 +68,7 @@ static void after_a_crash(void *arg)
     pool_close(pool);
 }
 
-/* The others who are wanted by then, since they would have a processor, cannot be made either. */
+/* Further workers, which would have a processor, cannot be made either. */
 static void lack_with_much_to_do(const weft_panic_info *info, void (*function)(void *), void *arg,
                                  void *data)
 {
@@ -95,7 +96,8 @@ static void after_a_crash_of_many(void *arg)
     pool_close(pool);
 }
 
-/* A worker from before any task was bound to a context has no memory to be so: the task waits for that. */
+/* A worker that was made before any task was bound lacks memory to be bound to a context: the task
+ * waits for it. */
 static int bound_task(void *arg)
 {
     CHECK(weft_context_current() != NULL);
@@ -134,7 +136,7 @@ static void one_that_cannot_be_made_whole(void)
 
 /* Places. */
 
-/* One more place is there, and no worker to take it; a submitter waits in line meanwhile, and gives up. */
+/* A place is free and there is no worker for it; a submitter in line gives up meanwhile. */
 static void give_up_in_line(void *arg)
 {
     weft_pool *pool = begin((weft_pool_options){.capacity = 2, .queue = 1});
@@ -162,7 +164,7 @@ static void wait_for_own(void *pool)
     weft_task_release(task);
 }
 
-static void lent_in_vain(void *arg)
+static void lent_without_a_worker(void *arg)
 {
     weft_pool *pool = begin((weft_pool_options){.capacity = 1, .queue = 4});
     CHECK_EQ(weft_pool_submit(pool, wait_for_own, pool), 0);
@@ -170,11 +172,11 @@ static void lent_in_vain(void *arg)
     CHECK_EQ(count_of(&ran), 1);
 }
 
-static void places_that_nobody_takes(void)
+static void places_without_a_worker(void)
 {
     for (int processors = 1; processors <= 2; processors++) {
         on_machines(processors, give_up_in_line);
-        on_machines(processors, lent_in_vain);
+        on_machines(processors, lent_without_a_worker);
     }
 }
 
@@ -233,7 +235,7 @@ static void abort_beside(void *arg)
     CHECK_EQ(count_of(&ran), 0);
 }
 
-/* The oldest is dropped for one that there is no memory for; the next of its key goes on. */
+/* The oldest is dropped for a task that there is no memory for; the next of its key goes on. */
 static void drop_lacking(void *arg)
 {
     atomic_u32 dropped = {0};
@@ -256,7 +258,7 @@ static void drop_lacking(void *arg)
     CHECK_EQ(count_of(&ran), 1);
 }
 
-/* Those of a key, one after the other, and others for which there is a place and nobody. */
+/* Tasks of a key, one after the other, and others for which there is a place and no worker. */
 static void keys_later(void *arg)
 {
     weft_submit_options keyed = {.key = 7};
@@ -355,7 +357,7 @@ static void wait_compact(void *pool)
     CHECK_EQ(error, -ENOMEM);
 }
 
-/* What others look at while a compact fiber waits cannot be on its stack. */
+/* Data that other threads read while a compact fiber waits cannot be on its stack. */
 static void compact_without_memory(void *arg)
 {
     weft_fiber *fiber;
@@ -378,7 +380,7 @@ static void submitters_without_memory(void)
         on_machines(1, compact_without_memory);
 }
 
-/* The default pool: tried again the next time; and one for all who ask at the same time. */
+/* weft_pool_default tries again at the next call, and returns one pool to concurrent calls. */
 
 static atomic_u32 asking;
 static atomic_ptr asked;
@@ -418,7 +420,7 @@ int main(void)
 {
     RUN(the_default_pool); /* before weft runs here: it forks */
     RUN(one_that_cannot_be_made_whole);
-    RUN(places_that_nobody_takes);
+    RUN(places_without_a_worker);
     RUN(tasks_without_a_worker);
     RUN(submitters_without_memory);
     return 0;
