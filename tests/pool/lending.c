@@ -1,16 +1,15 @@
 /*
- * lending.c: tasks that wait for tasks and groups of their own pool: they lend their place, to what they wait for first, have
- * it back before another task begins, and never wait for it.
+ * lending.c: a task that waits for a task or a group of its own pool lends its place, to the
+ * awaited task first. It has the place back before another task begins, and never waits for it.
  */
 #include <weft/weft.h>
 
 #include "os/failure.h"
 #include "os/os.h"
-#include "seeds.h"
 #include "tasks.h"
 
-/* A task that waits for ever is over when its context is; the error of the wait. */
-static int wait_as_long_as_it_may(void *task)
+/* Returns the error of the wait. */
+static int wait_until_cancelled(void *task)
 {
     return weft_task_wait(task, NULL);
 }
@@ -34,24 +33,30 @@ static int follow(void *arg)
 
 static void a_chain_of_waits(void *arg)
 {
-    for (int64_t capacity = 1; capacity <= 3; capacity++)
-        for (int backwards = 0; backwards < 2; backwards++) {
-            struct link_of_chain links[CHAIN];
-            weft_pool *pool =
-                pool_open((weft_pool_options){.capacity = capacity, .queue = WEFT_UNLIMITED});
-            CHECK_EQ(weft_pool_pause(pool), 0);
-            for (int i = 0; i < CHAIN; i++)
-                links[i] = (struct link_of_chain){.next = i + 1 < CHAIN ? &links[i + 1] : NULL};
-            for (int i = 0; i < CHAIN; i++) {
-                struct link_of_chain *link = &links[backwards ? CHAIN - 1 - i : i];
-                link->task = start_task(pool, follow, link);
-            }
-            CHECK_EQ(weft_pool_resume(pool), 0);
-            CHECK_EQ(task_result(links[0].task), CHAIN);
-            for (int i = 0; i < CHAIN; i++)
-                weft_task_release(links[i].task);
-            pool_close(pool);
+    static const int64_t capacities[] = {1, 2, 7};
+    for (int k = 0; k < 6; k++) {
+        bool backwards = k % 2;
+        struct link_of_chain links[CHAIN];
+        weft_pool *pool =
+            pool_open((weft_pool_options){.capacity = capacities[k / 2], .queue = WEFT_UNLIMITED});
+        CHECK_EQ(weft_pool_pause(pool), 0);
+        for (int i = 0; i < CHAIN; i++)
+            links[i] = (struct link_of_chain){.next = i + 1 < CHAIN ? &links[i + 1] : NULL};
+        for (int i = 0; i < CHAIN; i++) {
+            struct link_of_chain *link = &links[backwards ? CHAIN - 1 - i : i];
+            link->task = start_task(pool, follow, link);
         }
+        CHECK_EQ(weft_pool_resume(pool), 0);
+        CHECK_EQ(task_result(links[0].task), CHAIN);
+        for (int i = 0; i < CHAIN; i++)
+            weft_task_release(links[i].task);
+        CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+        weft_pool_stats stats = pool_stats(pool);
+        CHECK_FIGURES(stats, FIGURE(completed, CHAIN), FIGURE(cancelled, 0), FIGURE(lending, 0));
+        if (!backwards) /* each lends its place to the next: no task runs inside another */
+            CHECK(stats.most_workers >= CHAIN);
+        pool_close(pool);
+    }
 }
 
 /* Made on the way: by handles, and by groups. */
@@ -76,10 +81,13 @@ static int make_next_group(void *arg)
 
 static void a_chain_that_is_made_on_the_way(void *arg)
 {
-    for (int64_t queue = 0; queue < 2; queue++) {
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = queue});
+    static const int64_t queues[] = {0, 1, WEFT_UNLIMITED};
+    for (int i = 0; i < 3; i++) {
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = queues[i]});
         struct link_of_chain first = {.pool = pool, .number = CHAIN - 1};
         CHECK_EQ(end_task(start_task(pool, make_next, &first)), CHAIN);
+        if (queues[i] == 0) /* all but the first */
+            CHECK_EQ(pool_stats(pool).beyond, CHAIN - 1);
         CHECK_EQ(end_task(start_task(pool, make_next_group, &first)), 0);
         CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
         CHECK_EQ(pool_stats(pool).completed, 2 * CHAIN);
@@ -87,7 +95,7 @@ static void a_chain_that_is_made_on_the_way(void *arg)
     }
 }
 
-/* A lock that the one who waits holds: C begins in the place of A, and wants it. */
+/* The waiting task A holds a lock that C wants; C begins in the place of A. */
 
 enum how { ENDS, DEADLINE, CANCELLED, GROUP_ENDS, GROUP_DEADLINE, HOWS };
 
@@ -145,7 +153,7 @@ static void want_lock(void *arg)
     weft_mutex_unlock(&lock.mutex);
 }
 
-static void who_waits_may_hold_a_lock(void)
+static void a_waiting_task_may_hold_a_lock(void)
 {
     for (int how = 0; how < HOWS; how++) {
         memset(&lock, 0, sizeof lock);
@@ -232,7 +240,7 @@ static void nothing_begins_above_the_capacity(void)
     pool_close(above.pool);
 }
 
-/* The active, counted by the tasks themselves, one by one: a task is not active while it waits for its own pool. */
+/* Tasks count how many are active. A task is not active while it waits for its own pool. */
 
 static struct {
     weft_pool *pool;
@@ -285,7 +293,7 @@ static int compute(void *arg)
     return 0;
 }
 
-/* What the pool says, meanwhile. */
+/* The figures, meanwhile. */
 static void watch_active(void *arg)
 {
     while (!count_of(&fib.over)) {
@@ -311,6 +319,8 @@ static void capacity_bounds_the_active(void)
         atomic_u32_store_release(&fib.over, 1);
         body_join(&watcher);
         CHECK(gauge_most(&fib.active) <= fib.capacity);
+        CHECK_EQ(weft_pool_stop(fib.pool, WEFT_NEVER), 0);
+        CHECK_EQ(pool_stats(fib.pool).completed, test_seeded ? 67 : 3193);
         pool_close(fib.pool);
     }
 }
@@ -331,7 +341,7 @@ static int turn_around(void *arg)
         weft_pool_stats stats = pool_stats(loop.pool);
         CHECK_EQ(stats.queued + stats.starting, 0);
         CHECK_EQ(stats.lending, 0);
-        CHECK_EQ(stats.running, 1); /* what was waited for has left */
+        CHECK_EQ(stats.running, 1); /* the awaited task has left */
     }
     loop.after = weft__os_live(LIVE_MEMORY);
     return 0;
@@ -351,7 +361,8 @@ static void a_loop_of_waits_grows_nothing(void)
     }
 }
 
-/* When the wait is over, so is the task: there is room for another, and its fiber-locals have ended. */
+/* When the wait is over the awaited task has left: there is room for another, and its fiber-locals
+ * have ended. */
 
 static weft_local_key key;
 
@@ -415,7 +426,7 @@ static int look_now(void *arg)
     return 0;
 }
 
-static void a_look_does_not_wait(void *arg)
+static void a_wait_until_now_does_not_wait(void *arg)
 {
     atomic_u32_store_relaxed(&now.ran, 0);
     now.pool = pool_open((weft_pool_options){.capacity = 1});
@@ -424,7 +435,7 @@ static void a_look_does_not_wait(void *arg)
     pool_close(now.pool);
 }
 
-/* Cancelling the one who waits ends its wait: of a task that runs, and of one that cannot begin. */
+/* A cancel of the waiting task ends its wait for a running task, and for one that cannot begin. */
 static void cancelled_during_the_wait(void)
 {
     for (int begun = 0; begun < 2; begun++) {
@@ -442,7 +453,7 @@ static void cancelled_during_the_wait(void)
         await_at_gate(&gate, begun ? 1 : 2);
         if (!begun)
             CHECK_EQ(weft_pool_tune(pool, 3), 0);
-        weft_task *waiter = start_task(pool, wait_as_long_as_it_may, awaited);
+        weft_task *waiter = start_task(pool, wait_until_cancelled, awaited);
         AWAIT_FIGURE(pool, lending, 1);
         CHECK_EQ(weft_task_cancel(waiter), 1);
         CHECK_EQ(end_task(waiter), -ECANCELED);
@@ -454,7 +465,7 @@ static void cancelled_during_the_wait(void)
     }
 }
 
-/* What is waited for goes first, and the one who waited goes on before all others. */
+/* The awaited task goes first, and the waiting one goes on before all others. */
 
 static struct {
     weft_pool *pool;
@@ -510,7 +521,7 @@ static int wait_for_group(void *arg)
     return 0;
 }
 
-/* Its key has others before it, and one behind it. */
+/* Other tasks of its key are before it and behind it. */
 static int wait_for_key(void *arg)
 {
     weft_task *tasks[4];
@@ -558,30 +569,43 @@ static void what_its_key_runs_before_it_goes_first_too(void *arg)
     CHECK_EQ(count_of(&order.journal.length), 25);
 }
 
-/* Several wait for one, which has begun: each lends, and each has its place back. */
+/* Several tasks wait for a running one, which waits for another in turn: each lends its place, and
+ * each has it back. */
+
+static struct {
+    weft_pool *pool;
+    struct gate gate;
+} several;
+
+static int wait_after_the_gate(void *arg)
+{
+    gate_task(&several.gate);
+    return end_task(start_task(several.pool, nothing, NULL));
+}
+
 static void several_wait_for_one(void)
 {
     enum { WAITERS = 5 };
-    struct gate gate, crowd;
-    gate_shut(&gate);
+    struct gate crowd;
+    gate_shut(&several.gate);
     gate_shut(&crowd);
-    weft_pool *pool =
+    weft_pool *pool = several.pool =
         pool_open((weft_pool_options){.capacity = WAITERS + 1, .queue = WEFT_UNLIMITED});
-    weft_task *awaited = start_task(pool, gate_handle, &gate), *waiters[WAITERS];
-    await_at_gate(&gate, 1);
+    weft_task *awaited = start_task(pool, wait_after_the_gate, NULL), *waiters[WAITERS];
+    await_at_gate(&several.gate, 1);
     for (int i = 0; i < WAITERS; i++)
         waiters[i] = start_task(pool, wait_for, awaited);
     AWAIT_FIGURE(pool, lending, WAITERS);
     submit_many(pool, gate_task, &crowd, 2 * WAITERS);
     await_at_gate(&crowd, WAITERS); /* in their places */
     CHECK_FIGURES(pool_stats(pool), FIGURE(running, 2 * WAITERS + 1), FIGURE(queued, WAITERS));
-    gate_open(&gate);
+    gate_open(&several.gate);
     CHECK_EQ(task_result(awaited), 0);
     CHECK_EQ(pool_stats(pool).lending, 0); /* whether or not they have gone on */
     for (int i = 0; i < WAITERS; i++)
         CHECK_EQ(end_task(waiters[i]), 0);
     weft_task_release(awaited);
-    await_at_gate(&crowd, WAITERS + 1); /* those who waited have ended: six places */
+    await_at_gate(&crowd, WAITERS + 1); /* the waiting tasks have ended: six places */
     CHECK_EQ(pool_stats(pool).running, WAITERS + 1);
     gate_open(&crowd);
     pool_close(pool);
@@ -598,7 +622,7 @@ static int go_at_the_limit(void *arg)
     return weft_group_close(group);
 }
 
-static void who_waits_at_a_groups_limit_lends(void *arg)
+static void a_wait_at_a_groups_limit_lends(void *arg)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
     CHECK_EQ(end_task(start_task(pool, go_at_the_limit, pool)), 0);
@@ -671,17 +695,17 @@ int main(void)
 {
     RUN_EVERYWHERE(a_chain_of_waits);
     RUN_EVERYWHERE(a_chain_that_is_made_on_the_way);
-    RUN_BOTH(who_waits_may_hold_a_lock);
+    RUN_BOTH(a_waiting_task_may_hold_a_lock);
     RUN_BOTH(nothing_begins_above_the_capacity);
     RUN_BOTH(capacity_bounds_the_active);
     RUN_BOTH(a_loop_of_waits_grows_nothing);
     RUN_EVERYWHERE(what_was_waited_for_has_left);
-    RUN_EVERYWHERE(a_look_does_not_wait);
+    RUN_EVERYWHERE(a_wait_until_now_does_not_wait);
     RUN_BOTH(cancelled_during_the_wait);
     RUN_EVERYWHERE(the_place_is_for_what_is_waited_for);
     RUN_EVERYWHERE(what_its_key_runs_before_it_goes_first_too);
     RUN_BOTH(several_wait_for_one);
-    RUN_EVERYWHERE(who_waits_at_a_groups_limit_lends);
+    RUN_EVERYWHERE(a_wait_at_a_groups_limit_lends);
     RUN_EVERYWHERE(none_waits_for_itself);
     RUN_EVERYWHERE(none_waits_for_an_outer_group);
     return 0;
