@@ -114,8 +114,6 @@ static void wrong_arguments_are_refused(void)
     everywhere(check_submits);
 }
 
-/* Capacity. */
-
 struct kind {
     struct gauge gauge;
     weft_chan *chan;
@@ -196,8 +194,7 @@ static void as_many_run_as_the_capacity(void *arg)
         submit_many(pool, gate_task, &gate, 3 * capacity);
         await(&gate.gauge.now, capacity);
         CHECK_FIGURES(pool_stats(pool), FIGURE(running, capacity), FIGURE(queued, 2 * capacity));
-        gate_open(&gate);
-        pool_close(pool);
+        gate_open_and_close(&gate, pool);
         CHECK_EQ(gauge_most(&gate.gauge), capacity);
         CHECK_EQ(gauge_total(&gate.gauge), 3 * capacity);
     }
@@ -258,8 +255,7 @@ static void unlimited_has_no_limit(void)
     weft_pool *pool = pool_open((weft_pool_options){.capacity = WEFT_UNLIMITED});
     CHECK_EQ(pool_stats(pool).capacity, WEFT_UNLIMITED);
     gate_shut_and_fill(&gate, pool, count);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
 
     pool = pool_open((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
     gate_shut_and_fill(&gate, pool, 1);
@@ -268,8 +264,7 @@ static void unlimited_has_no_limit(void)
         CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), 0);
     CHECK_EQ(pool_stats(pool).queued, 5 * count);
     CHECK_EQ(count_of(&ran), 0);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     CHECK_EQ(count_of(&ran), 5 * count);
 }
 

@@ -341,8 +341,7 @@ static void cancel_reaches_a_function_that_left_its_group(void)
     CHECK_EQ(weft_group_close(group), 0);
     CHECK_EQ(weft_pool_cancel(pool), 0); /* of the group fail_if_given is left */
     weft_wg_done(&left);
-    gate_open(&gate);
-    pool_close(other);
+    gate_open_and_close(&gate, other);
     pool_close(pool);
 }
 

@@ -373,8 +373,7 @@ static void a_paused_pool_ends_too(void)
     weft_context *context = context_open(NULL, 0);
     begin();
     weft_pool *pool =
-        pool_open((weft_pool_options){.capacity = 1, .queue = 2, .context = context, DROPS});
-    CHECK_EQ(weft_pool_pause(pool), 0);
+        pool_open_paused((weft_pool_options){.capacity = 1, .queue = 2, .context = context, DROPS});
     submit_many(pool, never, NULL, 3);
     CHECK_EQ(weft_pool_submit_after(pool, never, NULL, 0, NULL), 0);
     AWAIT_FIGURE(pool, blocked, 1); /* its time has come, and it stands in line */
@@ -384,8 +383,6 @@ static void a_paused_pool_ends_too(void)
     pool_close(pool);
     weft_context_close(context);
 }
-
-/* From inside. */
 
 static void end_context(void *context)
 {

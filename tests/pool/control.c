@@ -6,8 +6,6 @@
 
 static atomic_u32 ran;
 
-/* Abort. */
-
 enum { ABORTED = 100 };
 
 static struct {
@@ -68,8 +66,7 @@ static void abort_drops_what_has_not_begun(void *arg)
         }
         CHECK_EQ(weft_pool_abort(pool), 0);
         CHECK_EQ(weft_pool_submit(pool, count_task, &aborted.ran[0]), 0); /* it goes on */
-        gate_open(&gate);
-        pool_close(pool);
+        gate_open_and_close(&gate, pool);
         CHECK_EQ(count_of(&aborted.ran[0]), 1);
     }
 }
@@ -80,9 +77,8 @@ static void abort_empties_inboxes(void *arg)
 {
     memset(&aborted, 0, sizeof aborted);
     memset(&holder, 0, sizeof holder);
-    weft_pool *pool = pool_open((weft_pool_options){
+    weft_pool *pool = pool_open_paused((weft_pool_options){
         .capacity = 1, .queue = WEFT_UNLIMITED, .on_drop = note_abort, .data = &aborted});
-    CHECK_EQ(weft_pool_pause(pool), 0);
     CHECK_EQ(weft_pool_submit(pool, hold_processor, NULL), 0);
     for (int i = 0; i < ABORTED; i++)
         CHECK_EQ(weft_pool_submit(pool, count_task, &aborted.ran[i]), 0);
@@ -119,9 +115,8 @@ static void an_abort_drops_what_was_there(void *arg)
     enum { TASKS = 1000 };
     memset(&abortion, 0, sizeof abortion);
     atomic_u32_store_relaxed(&ran, 0);
-    abortion.pool = pool_open((weft_pool_options){
+    abortion.pool = pool_open_paused((weft_pool_options){
         .capacity = 1, .queue = WEFT_UNLIMITED, .on_drop = submit_during_abort});
-    CHECK_EQ(weft_pool_pause(abortion.pool), 0);
     for (int i = 0; i < TASKS; i++)
         submit_with(abortion.pool, count_task, &ran,
                     (weft_submit_options){.priority = i % 3 - 1, .key = i % 5 == 0 ? 8 : 0});
@@ -133,8 +128,6 @@ static void an_abort_drops_what_was_there(void *arg)
     CHECK_EQ(count_of(&abortion.late), TASKS);
     CHECK_EQ(count_of(&ran), 0);
 }
-
-/* Pause. */
 
 static void a_paused_pool_begins_nothing(void *arg)
 {
@@ -242,8 +235,6 @@ static void pause_stops_short_tasks(void)
     with_processors(3, pause_amid_short_tasks, NULL);
 }
 
-/* Tune. */
-
 static void check_tune(void *arg)
 {
     static struct gate gate, second;
@@ -265,8 +256,7 @@ static void check_tune(void *arg)
     CHECK_EQ(gauge_most(&second.gauge), 3);
     CHECK_EQ(weft_pool_tune(pool, WEFT_UNLIMITED), 0);
     await(&second.gauge.now, 20);
-    gate_open(&second);
-    pool_close(pool);
+    gate_open_and_close(&second, pool);
 }
 
 /* A lower capacity holds from the next begin on, whether or not workers are idle. */
@@ -375,8 +365,7 @@ static void tune_admits_the_line(void)
     await(&gate.gauge.now, BLOCKED + 1);
     for (int i = 0; i < BLOCKED; i++)
         CHECK_EQ(submission_end(&own[i]), 0);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
 }
 
 static void the_queue_is_tuned(void *arg)

@@ -228,8 +228,6 @@ static void is_of_a_group(void *arg)
     }
 }
 
-/* Without memory. */
-
 struct late {
     weft_pool *pool;
     int error;

@@ -7,8 +7,6 @@
 #include "isolates.h"
 #include <weft/test.h>
 
-/* Every kind. */
-
 static void (*const kinds[])(void) = {
     fault_null_write, fault_wild_read, fault_null_call, fault_illegal,
     fault_bus,        fault_smash,     fault_overflow,
@@ -217,8 +215,6 @@ static void contexts_are_left(void *arg)
     pool_close(pool);
 }
 
-/* Several pools. */
-
 static void several_pools_count_them(void *arg)
 {
     weft_pools *pools;
@@ -258,8 +254,6 @@ static void a_panic_may_crash(void *arg)
     CHECK_EQ(count_of(&ran), 1);
     pool_close(pool);
 }
-
-/* Test runs. */
 
 static void seeded_body(void *arg)
 {

@@ -162,8 +162,6 @@ static void the_rest_is_not_isolated(void)
                  cases[i].signal);
 }
 
-/* Options. */
-
 static void without_handlers(void *arg)
 {
     weft_pool *pool = POOL_POISON;

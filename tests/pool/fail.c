@@ -16,8 +16,6 @@ static void submit_at_last(weft_pool *pool)
     CHECK_EQ(error, 0);
 }
 
-/* Open. */
-
 static struct {
     weft_pool_options options;
     weft_pool *pool;
@@ -307,8 +305,7 @@ static void submit_behind_the_only_worker(int64_t fibers)
     crowd_goes();
     await(&ran, MANY);
     CHECK_EQ(pool_stats(pool).running, 1);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     unlimit_fibers();
 }
 

@@ -145,8 +145,7 @@ static void children_of_callers_that_run_tasks(void *arg)
         _exit(count == (int64_t)count_of(&forked) ? 0 : 1);
     CHECK_EQ(count, 3);
     CHECK_EQ(count_of(&forked), 4);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
 }
 
 /* A drop forks: its child comes back, and is told of nothing else that was dropped. */
@@ -205,8 +204,7 @@ static void drop_oldest(void *arg)
         _exit(error == 0 && count_of(&dropped) == 1 ? 0 : 1);
     CHECK_EQ(error, 0);
     CHECK_EQ(count_of(&forked), 1);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     CHECK_EQ(count_of(&ran), 2);
 }
 

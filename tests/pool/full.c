@@ -43,8 +43,7 @@ static void full_open(int when_full, int64_t max_blocked)
 /* Tasks of these numbers have run, once each; `drops` others were dropped, in order. */
 static void full_close(uint32_t which, uint32_t drops, uint32_t dropped_first)
 {
-    gate_open(&full.gate);
-    pool_close(full.pool);
+    gate_open_and_close(&full.gate, full.pool);
     CHECK_EQ(gauge_total(&full.gate.gauge), CAPACITY);
     for (uint32_t i = 0; i < 10; i++)
         CHECK_EQ(count_of(&full.ran[i]), which >> i & 1);
@@ -139,8 +138,7 @@ static void full_drops_the_oldest(void *arg)
     CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[5]), 0);
     CHECK_EQ(count_of(&full.drops), 1);
     CHECK_PTR(full.dropped[0], &full.ran[5]);
-    gate_open(&full.gate);
-    pool_close(full.pool);
+    gate_open_and_close(&full.gate, full.pool);
     CHECK_EQ(count_of(&full.ran[5]), 0);
 }
 
@@ -150,12 +148,11 @@ static void the_oldest_may_be_behind_a_task_that_computes(void *arg)
 {
     memset(&full, 0, sizeof full);
     memset(&holder, 0, sizeof holder);
-    full.pool = pool_open((weft_pool_options){.capacity = 1,
-                                              .queue = 5,
-                                              .when_full = WEFT_DROP_OLDEST,
-                                              .on_drop = note_drop,
-                                              .data = &full});
-    CHECK_EQ(weft_pool_pause(full.pool), 0);
+    full.pool = pool_open_paused((weft_pool_options){.capacity = 1,
+                                                     .queue = 5,
+                                                     .when_full = WEFT_DROP_OLDEST,
+                                                     .on_drop = note_drop,
+                                                     .data = &full});
     CHECK_EQ(weft_pool_submit(full.pool, hold_processor, NULL), 0);
     for (int i = 0; i < 5; i++)
         CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[i]), 0);
@@ -410,8 +407,6 @@ static void those_who_wait_are_served_in_turn(void)
     everywhere(stand_in_lines);
     everywhere(wait_in_the_crowd);
 }
-
-/* Contexts. */
 
 static void check_cancel(bool thread, int64_t timeout)
 {

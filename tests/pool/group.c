@@ -97,8 +97,6 @@ static void members_are_tasks(void *arg)
     pool_close(pool);
 }
 
-/* Errors. */
-
 static void first_error_cancels(void *arg)
 {
     for (int limit = 0; limit < 2; limit++) {
@@ -157,8 +155,6 @@ static void a_worker_is_free_afterwards(void)
     }
     pool_close(pool);
 }
-
-/* Cancelling. */
 
 static void cancel_ends_the_waits(void *arg)
 {
@@ -340,11 +336,12 @@ static void rejected_members(void *arg)
     struct gate gate;
     gate_shut(&gate);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_REJECT});
-    weft_group *group = group_over(pool, NULL);
+    weft_group *group = group_over(pool, &(weft_group_options){.collect = 1});
     CHECK_EQ(weft_group_go(group, gate_handle, &gate), 0);
     await_at_gate(&gate, 1);
     CHECK_EQ(weft_group_go(group, gate_handle, &gate), -EAGAIN);
     CHECK_EQ(weft_group_running(group), 1);
+    CHECK_EQ(weft_group_count(group), 1); /* the refused one is not recorded */
     gate_open(&gate);
     CHECK_EQ(weft_group_close(group), 0); /* it was told at once, so it is no error of the group */
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
@@ -430,56 +427,8 @@ static void a_member_that_leaves(void *arg)
         weft_group_cancel(group);
         CHECK_EQ(weft_group_close(group), -ECANCELED); /* does not wait for it */
         AWAIT_FIGURE(pool, running, 1);                /* the pool does */
-        gate_open(&gate);
-        pool_close(pool);
+        gate_open_and_close(&gate, pool);
     }
-}
-
-static int leave_and_panic(void *gate)
-{
-    CHECK_EQ(weft_group_leave(), 0);
-    gate_task(gate);
-    weft_panic("outside its group");
-}
-
-static void count_panic(const weft_panic_info *info, void (*function)(void *), void *arg,
-                        void *data)
-{
-    count_task(data);
-}
-
-/* The group is gone by then. */
-static void a_member_that_leaves_may_panic(void *arg)
-{
-    struct gate gate;
-    gate_shut(&gate);
-    atomic_u32 told = {0};
-    weft_pool *pool =
-        pool_open((weft_pool_options){.capacity = 1, .on_panic = count_panic, .data = &told});
-    weft_group *group = group_over(pool, NULL);
-    CHECK_EQ(weft_group_go(group, leave_and_panic, &gate), 0);
-    await_at_gate(&gate, 1);
-    CHECK_EQ(weft_group_close(group), 0);
-    gate_open(&gate);
-    pool_close(pool);
-    CHECK_EQ(count_of(&told), 1);
-}
-
-static int check_member(void *group)
-{
-    CHECK_PTR(weft_context_current(), weft_group_context(group));
-    CHECK_EQ(weft_group_wait(group, NULL), -EDEADLK);
-    CHECK_EQ(weft_group_close(group), -EDEADLK);
-    return 0;
-}
-
-static void a_member_does_not_wait_for_itself(void)
-{
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
-    weft_group *group = group_over(pool, NULL);
-    CHECK_EQ(weft_group_go(group, check_member, group), 0);
-    CHECK_EQ(weft_group_close(group), 0);
-    pool_close(pool);
 }
 
 /* Members that start more in their group. */
@@ -514,44 +463,6 @@ static void members_start_members(void)
         }
 }
 
-/* A task that waits for a group over its own pool. */
-
-struct boss {
-    weft_pool *pool;
-    atomic_u32 ran;
-    int error;
-};
-
-static void lead(void *arg)
-{
-    struct boss *boss = arg;
-    weft_group *group = group_over(boss->pool, NULL);
-    for (int i = 0; i < 5; i++)
-        CHECK_EQ(weft_group_go(group, succeed, &boss->ran), 0);
-    CHECK_EQ(group_error(group), 0);
-    CHECK_EQ(count_of(&boss->ran), 5);
-    CHECK_EQ(weft_group_go(group, return_error, error_arg(-EIO)), 0);
-    boss->error = weft_group_close(group);
-}
-
-static void a_task_waits_for_a_group_over_its_pool(void)
-{
-    static const int64_t queues[] = {0, 2, WEFT_UNLIMITED};
-    for (int i = 0; i < 3; i++)
-        for (int capacity = 1; capacity <= 3; capacity++) {
-            struct boss bosses[3];
-            weft_pool *pool =
-                pool_open((weft_pool_options){.capacity = capacity, .queue = queues[i]});
-            for (int k = 0; k < 3; k++) {
-                bosses[k] = (struct boss){.pool = pool};
-                CHECK_EQ(weft_pool_submit(pool, lead, &bosses[k]), 0);
-            }
-            pool_close(pool);
-            for (int k = 0; k < 3; k++)
-                CHECK_EQ(bosses[k].error, -EIO);
-        }
-}
-
 int main(void)
 {
     RUN_PLAIN(arguments, "nothing waits");
@@ -571,9 +482,6 @@ int main(void)
     RUN_EVERYWHERE(dropped_members_do_not_hang_the_group);
     RUN_EVERYWHERE(the_caller_runs_members);
     RUN_EVERYWHERE(a_member_that_leaves);
-    RUN_EVERYWHERE(a_member_that_leaves_may_panic);
-    RUN_BOTH(a_member_does_not_wait_for_itself);
     RUN_BOTH(members_start_members);
-    RUN_BOTH(a_task_waits_for_a_group_over_its_pool);
     return 0;
 }

@@ -131,24 +131,6 @@ static void dropped_members(void *arg)
     }
 }
 
-/* A refused function is not recorded. */
-static void refused_members(void *arg)
-{
-    struct gate gate;
-    gate_shut(&gate);
-    atomic_u32 ran = {0}, *counter = &ran;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_REJECT});
-    weft_group *group = group_over(pool, &(weft_group_options){.collect = 1});
-    CHECK_EQ(weft_group_go(group, firm_gate_handle, &gate), 0);
-    await_at_gate(&gate, 1);
-    CHECK_EQ(weft_group_go_copy(group, count, &counter, sizeof(void *)), -EAGAIN);
-    CHECK_EQ(weft_group_count(group), 1);
-    gate_open(&gate);
-    CHECK_EQ(weft_group_close(group), 0);
-    CHECK_EQ(count_of(&ran), 0);
-    pool_close(pool);
-}
-
 /* A go that waits for the pool gives up; the record of the next one moves up. */
 
 struct applicant {
@@ -312,7 +294,6 @@ int main(void)
     RUN_EVERYWHERE(copies_and_results);
     RUN_BOTH(a_cancelled_group_calls_nothing);
     RUN_EVERYWHERE(dropped_members);
-    RUN_EVERYWHERE(refused_members);
     RUN_BOTH(giving_up_before_others);
     RUN_BOTH(panics_are_told_as_given);
     RUN_EVERYWHERE(inside_others);

@@ -122,8 +122,7 @@ static void different_keys_in_parallel(void *arg)
             submit_with(pool, gate_task, &gate, (weft_submit_options){.key = key});
     await_at_gate(&gate, 10); /* one of each */
     CHECK_FIGURES(pool_stats(pool), FIGURE(running, 10), FIGURE(queued, 20));
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     CHECK_EQ(gauge_total(&gate.gauge), 30);
 }
 
@@ -142,8 +141,7 @@ static void a_key_that_waits_delays_no_other(void *arg)
     await_count(&ran, 20);
     CHECK_EQ(gauge_total(&gate.gauge), 1);
     CHECK_EQ(pool_waiting(pool), 19);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     CHECK_EQ(gauge_most(&gate.gauge), 1);
     CHECK_EQ(gauge_total(&gate.gauge), 20);
 }
@@ -190,11 +188,8 @@ static void the_caller_does_not_run_it(void *arg)
                                    &(weft_submit_options){.key = 1, .timeout = WEFT_MS}),
              -ETIMEDOUT);
     CHECK_EQ(count_of(&ran), 0);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
 }
-
-/* Dropping. */
 
 static struct journal dropped, ran;
 
@@ -270,32 +265,33 @@ static void abort_drops_all_of_a_key(void *arg)
         CHECK_EQ(last, 27 + key);
     }
     CHECK_EQ(submit_number(pool, 99, 1), 0); /* the key is free again */
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     CHECK_EQ(count_of(&ran.length), 1);
     CHECK_EQ(ran.entries[0], 99);
 }
 
-/* Also tasks behind a running one of their key. */
+/* Also tasks behind a running one of their key, whichever key it is. */
 static void abort_drops_those_behind_one_that_runs(void *arg)
 {
+    enum { RUNNING = 20 };
     struct gate gate;
     gate_shut(&gate);
     memset(&ran, 0, sizeof ran);
     memset(&dropped, 0, sizeof dropped);
     weft_pool *pool =
-        pool_open((weft_pool_options){.capacity = 2, .queue = 100, .on_drop = note_dropped});
-    submit_with(pool, gate_task, &gate, (weft_submit_options){.key = 7});
-    await_at_gate(&gate, 1);
-    for (int i = 0; i < 5; i++)
-        CHECK_EQ(submit_number(pool, i, 7), 0);
-    CHECK_EQ(weft_pool_abort(pool), 5);
-    CHECK_EQ(pool_waiting(pool), 0);
-    CHECK_EQ(count_of(&dropped.length), 5);
+        pool_open((weft_pool_options){.capacity = RUNNING, .queue = 100, .on_drop = note_dropped});
+    for (uint64_t key = 1; key <= RUNNING; key++)
+        submit_with(pool, gate_task, &gate, (weft_submit_options){.key = key});
+    await_at_gate(&gate, RUNNING);
+    for (uint64_t key = 1; key <= RUNNING; key++) {
+        CHECK_EQ(submit_number(pool, 0, key), 0);
+        CHECK_EQ(weft_pool_abort(pool), 1);
+        CHECK_EQ(pool_waiting(pool), 0);
+        CHECK_EQ(count_of(&dropped.length), key);
+    }
     CHECK_EQ(submit_number(pool, 5, 7), 0);
     CHECK_EQ(count_of(&ran.length), 0);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     CHECK_EQ(count_of(&ran.length), 1);
 }
 
@@ -312,15 +308,12 @@ static void drop_oldest_finds_those_behind_one_that_runs(void *arg)
     for (int i = 0; i < 5; i++)
         CHECK_EQ(submit_number(pool, i, 7), 0);
     CHECK_EQ(count_of(&dropped.length), 2);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     for (int i = 0; i < 2; i++)
         CHECK_EQ(dropped.entries[i], i);
     for (int i = 0; i < 3; i++)
         CHECK_EQ(ran.entries[i], i + 2);
 }
-
-/* Handles. */
 
 struct shared {
     weft_pool *pool;
@@ -397,8 +390,6 @@ static void a_cancelled_one_lets_the_next_go(void *arg)
     pool_close(pool);
     CHECK_EQ(gauge_total(&shared.gauge), 2);
 }
-
-/* Memory. */
 
 static void check_no_keys(weft_pool *pool)
 {

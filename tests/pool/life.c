@@ -12,8 +12,6 @@
 
 static atomic_u32 ran;
 
-/* Close. */
-
 static void count_slowly(void *arg)
 {
     CHECK_EQ(weft_sleep(100 * WEFT_US), 0);
@@ -89,8 +87,7 @@ static void a_context_ends_stop_but_not_close(void)
         await_count(&stopper.begun, 1);
         weft_context_cancel(stopper.context);
         body_join(&body);
-        gate_open(&gate);
-        pool_close(stopper.pool);
+        gate_open_and_close(&gate, stopper.pool);
         weft_context_close(stopper.context);
     }
 }
@@ -148,8 +145,7 @@ static void turn_away(bool close)
     for (int i = 0; i < BLOCKED; i++)
         CHECK_EQ(submission_end(&own[i]), -ESHUTDOWN);
     CHECK_FIGURES(pool_stats(pool), FIGURE(blocked, 0), FIGURE(running, 1));
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     CHECK_EQ(count_of(&ran), 0);
 }
 
@@ -318,8 +314,7 @@ static void tasks_may_submit_to_the_end(void *arg)
             CHECK_EQ(weft_pool_submit(family.pool, ancestor, (void *)(uintptr_t)100), 0);
             await(&family.gate.gauge.now, 1);
             CHECK_EQ(weft_pool_close_until(family.pool, WEFT_NOW), -ETIMEDOUT);
-            gate_open(&family.gate);
-            pool_close(family.pool);
+            gate_open_and_close(&family.gate, family.pool);
             CHECK_EQ(count_of(&family.ran), 104);
         }
 }
@@ -436,11 +431,8 @@ static void find_default(void *arg)
 static void the_default_pool_is_there(void)
 {
     enum { MANY = 8 };
-    struct body bodies[MANY];
     atomic_u32_store_relaxed(&ran, 0);
-    for (int i = 0; i < MANY; i++)
-        bodies[i] = (struct body){.function = find_default, .thread = i % 2 == 0};
-    bodies_run(bodies, MANY);
+    run_many(find_default, NULL, MANY);
     await(&ran, MANY);
     CHECK_EQ(pool_stats(weft_pool_default()).capacity, 10000);
     CHECK_EQ(weft_pool_stop(weft_pool_default(), WEFT_NEVER), 0);
@@ -469,6 +461,52 @@ static void a_shut_down_does_not_wait_for_idle_workers(void)
     CHECK(!"a shut-down is done before idle workers expire");
 }
 
+/* The default pool outlives a shut-down, and the runtime may start again with more processors, or
+ * fewer. */
+
+static atomic_u32 met, ended;
+
+static void wait_a_little(void *arg)
+{
+    CHECK_EQ(weft_sleep(WEFT_US), 0);
+    atomic_u32_add_seq_cst(&ended, 1);
+}
+
+/* And keeps its processor until another does the same: so they are on two. */
+static void meet_another(void *arg)
+{
+    wait_a_little(arg);
+    uint32_t number = atomic_u32_add_seq_cst(&met, 1);
+    while (count_of(&met) < (number | 1) + 1)
+        cpu_relax();
+}
+
+static void run_on(int processors)
+{
+    enum { TASKS = 40 };
+    CHECK_EQ(weft_configure(&(weft_config){.processors = processors}), 0);
+    weft_pool *pool = weft_pool_default();
+    CHECK(pool != NULL);
+    CHECK_EQ(weft_processors(), processors);
+    atomic_u32_store_relaxed(&met, 0);
+    atomic_u32_store_relaxed(&ended, 0);
+    for (int i = 0; i < TASKS; i++)
+        CHECK_EQ(weft_pool_submit(pool, processors > 1 ? meet_another : wait_a_little, NULL), 0);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(count_of(&ended), TASKS);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(weft_pool_reopen(pool), 0); /* starts the runtime */
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+static void with_other_processors(void)
+{
+    run_on(1);
+    run_on(2);
+    run_on(4);
+    run_on(1);
+}
+
 int main(void)
 {
     RUN_EVERYWHERE(close_waits_for_all);
@@ -483,6 +521,9 @@ int main(void)
     RUN_PLAIN(nothing_is_left_after_close, "stops or configures the runtime");
     RUN_PLAIN(a_shut_down_does_not_wait_for_idle_workers, "it stops the runtime");
     RUN_PLAIN(the_default_pool_is_there, "stops or configures the runtime");
+    CHECK_EQ(weft_pool_reopen(weft_pool_default()), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_PLAIN(with_other_processors, "stops or configures the runtime");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

@@ -54,8 +54,6 @@ static void stops_at_a_deadline(void)
     }
 }
 
-/* Starts. */
-
 static atomic_u32 starts, fails, lines;
 
 static int start_slowly(void **state, void *data)
@@ -137,75 +135,8 @@ static void what_was_cancelled_is_dropped(void)
     CHECK_EQ(task_result(task), -ECANCELED);
     CHECK_EQ(pool_stats(pool).dropped, 0); /* nothing had to go for it */
     weft_task_release(task);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     CHECK_EQ(count_of(&ran), 1);
-}
-
-/* Tasks that wait for their key, for each of many keys. */
-static void abort_what_waits_for_its_key(void)
-{
-    enum { KEYS = 20 };
-    struct gate gate;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = KEYS, .queue = 4});
-    atomic_u32_store_relaxed(&ran, 0);
-    gate_shut(&gate);
-    for (uint64_t key = 1; key <= KEYS; key++) {
-        weft_submit_options options = {.key = key};
-        CHECK_EQ(weft_pool_submit_with(pool, gate_task, &gate, &options), 0);
-    }
-    await_at_gate(&gate, KEYS);
-    weft_submit_options last = {.key = KEYS};
-    CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, &last), 0);
-    CHECK_EQ(weft_pool_abort(pool), 1);
-    gate_open(&gate);
-    pool_close(pool);
-    CHECK_EQ(count_of(&ran), 0);
-}
-
-static int panic_handle(void *arg)
-{
-    weft_panic("%s", (const char *)arg);
-}
-
-static void panics_of_tasks(void)
-{
-    weft_panic_info info;
-    weft_task *calm, *other;
-    char text[] = "over";
-    struct gate gate;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 4});
-    gate_shut_and_fill(&gate, pool, 1);
-    atomic_u32_store_relaxed(&ran, 0);
-    calm = start_task(pool, count_handle, &ran);
-    other = start_task(pool, panic_handle, text);
-    CHECK_EQ(weft_task_panic(NULL, &info), -EINVAL);
-    CHECK_EQ(weft_task_panic(calm, NULL), -EINVAL);
-    CHECK_EQ(weft_task_panic(other, &info), -ENOENT); /* not yet */
-    gate_open(&gate);
-    CHECK_EQ(task_result(calm), 0);
-    CHECK_EQ(weft_task_panic(calm, &info), -ENOENT);
-    CHECK_EQ(task_result(other), -EOWNERDEAD);
-    CHECK_EQ(weft_task_panic(other, &info), 0);
-    CHECK_STR(info.message, "over");
-    weft_task_release(calm);
-    weft_task_release(other);
-    pool_close(pool);
-}
-
-/* Options at their edges. */
-static void shares_of_workers(void)
-{
-    weft_pool *pool = POOL_POISON;
-    CHECK_EQ(weft_pool_open(&pool, &(weft_pool_options){.shrink = 1000001}), -EINVAL);
-    CHECK_PTR(pool, POOL_POISON);
-    struct gate gate;
-    pool = pool_open((weft_pool_options){.capacity = 3, .shrink = 2, .expiry = WEFT_NEVER});
-    gate_shut_and_fill(&gate, pool, 3);
-    gate_open(&gate);
-    AWAIT_FIGURE(pool, idle, 3);
-    CHECK_EQ(pool_stats(pool).workers, 3); /* for ever */
-    pool_close(pool);
 }
 
 /* A pause while the inbox of a processor has tasks, and there is no memory: none of them begins. */
@@ -272,8 +203,7 @@ static void tuned_between_two(void *arg)
     AWAIT_FIGURE(tuned.pool, running, 1);        /* at the gate */
     CHECK_EQ(count_of(&tuned.begun), TUNES + 1); /* none after that one */
     CHECK_EQ(pool_stats(tuned.pool).queued, TUNED_MANY - TUNES - 1);
-    gate_open(&tuned.gate);
-    pool_close(tuned.pool);
+    gate_open_and_close(&tuned.gate, tuned.pool);
     CHECK_EQ(count_of(&tuned.begun), TUNED_MANY);
 }
 
@@ -291,9 +221,6 @@ int main(void)
     RUN_SEEDS(starts_that_fail_for_long);
     RUN_PLAIN(without_a_log_it_is_said, "looks at what is written");
     RUN_BOTH(what_was_cancelled_is_dropped);
-    RUN_BOTH(abort_what_waits_for_its_key);
-    RUN_BOTH(panics_of_tasks);
-    RUN_BOTH(shares_of_workers);
     RUN_PLAIN(pauses_between_two_tasks, "no allocation succeeds meanwhile");
     return 0;
 }

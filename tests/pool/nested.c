@@ -155,8 +155,6 @@ static void a_tree_of_submits_on_one_processor(void)
     on_processors(1, a_tree_of_submits, NULL);
 }
 
-/* Tries, deadlines. */
-
 static void submit_with_deadlines(void *arg)
 {
     void *args[] = {&scene.ran};
@@ -213,8 +211,6 @@ static void a_deadline_is_waited_for(void)
         CHECK_EQ(ran(), 1);
     }
 }
-
-/* Policies. */
 
 static void note_dropped(void (*function)(void *), void *arg, void *data)
 {
@@ -475,8 +471,7 @@ static void caller_runs_does_not_pass_another_limit(void)
     }
     bodies_run(bodies, SUBMITTERS);
     pool_close(two.other);
-    gate_open(&gate);
-    pool_close(two.callers);
+    gate_open_and_close(&gate, two.callers);
     CHECK_EQ(gauge_total(&two.gauge), SUBMITTERS);
     CHECK(gauge_most(&two.gauge) <= 2);
 }

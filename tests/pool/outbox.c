@@ -416,8 +416,7 @@ static void inbox_task(void *arg)
 static void an_inbox_keeps_its_order(void *arg)
 {
     inbox.next = inbox.filled = inbox.before_high = 0;
-    inbox.pool = pool_open((weft_pool_options){.capacity = 2, .queue = ITEMS});
-    CHECK_EQ(weft_pool_pause(inbox.pool), 0);
+    inbox.pool = pool_open_paused((weft_pool_options){.capacity = 2, .queue = ITEMS});
     for (uint32_t i = 0; i < ITEMS; i++) {
         inbox.numbers[i] = i;
         CHECK_EQ(weft_pool_submit(inbox.pool, inbox_task, &inbox.numbers[i]), 0);
@@ -438,14 +437,12 @@ static void an_inbox_is_for_all_workers(void *arg)
     enum { BEHIND = 100 };
     gate_shut(&stuck);
     atomic_u32_store_release(&ran, 0);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = BEHIND});
-    CHECK_EQ(weft_pool_pause(pool), 0);
+    weft_pool *pool = pool_open_paused((weft_pool_options){.capacity = 2, .queue = BEHIND});
     CHECK_EQ(weft_pool_submit(pool, gate_task, &stuck), 0);
     submit_counts(pool, &ran, BEHIND);
     CHECK_EQ(weft_pool_resume(pool), 0);
     await(&ran, BEHIND);
-    gate_open(&stuck);
-    pool_close(pool);
+    gate_open_and_close(&stuck, pool);
 }
 
 int main(void)

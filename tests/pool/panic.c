@@ -144,8 +144,6 @@ static void what_no_handler_is_told_is_reported(void)
     CHECK(strstr(text, "\"quiet\": to stderr\n") != NULL);
 }
 
-/* Handles. */
-
 static int panic_result(void *text)
 {
     panic_task(text);
@@ -156,6 +154,11 @@ static void wait_for_panicked(void *arg)
 {
     weft_pool *pool = arg != NULL ? arg : open_told((weft_pool_options){.capacity = 2});
     weft_panic_info info;
+    weft_task *calm = start_task(pool, nothing, NULL);
+    CHECK_EQ(weft_task_panic(calm, NULL), -EINVAL);
+    CHECK_EQ(task_result(calm), 0);
+    CHECK_EQ(weft_task_panic(calm, &info), -ENOENT);
+    weft_task_release(calm);
     weft_task *task = start_task(pool, panic_result, TEXT("handled"));
     CHECK_EQ(task_result(task), -EOWNERDEAD);
     CHECK_EQ(weft_task_panic(task, &info), 0);
@@ -174,8 +177,10 @@ static void wait_for_panicked(void *arg)
 static void release_unasked(void)
 {
     weft_panic_info info;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
+    weft_pool *pool = pool_open_paused((weft_pool_options){.capacity = 2});
     weft_task *task = start_task(pool, panic_result, TEXT("unasked"));
+    CHECK_EQ(weft_task_panic(task, &info), -ENOENT); /* not yet */
+    CHECK_EQ(weft_pool_resume(pool), 0);
     CHECK_EQ(end_task(task), -EOWNERDEAD);
     CHECK_EQ(weft_task_panic(NULL, &info), -EINVAL);
     pool_close(pool);
@@ -186,8 +191,6 @@ static void a_handle_gets_the_error(void)
     everywhere(wait_for_panicked);
     CHECK(strstr(test_stderr_of(release_unasked), ": unasked\n") != NULL);
 }
-
-/* Groups. */
 
 static void panic_in_group(void *arg)
 {

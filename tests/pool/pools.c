@@ -72,8 +72,6 @@ static void arguments(void)
     close_all(pools);
 }
 
-/* Strategies. */
-
 static void one_after_the_other(void *arg)
 {
     struct gate gate;
@@ -178,8 +176,6 @@ static void sums(void *arg)
     close_all(pools);
 }
 
-/* Many submitters. */
-
 struct feeder {
     weft_pools *pools;
     int64_t count;
@@ -200,10 +196,7 @@ static void many_submitters(void)
         atomic_u32 ran = {0};
         struct feeder feeder = {make(strategies[s], (weft_pool_options){.capacity = 3, .queue = 2}),
                                 test_scale(3000), &ran};
-        struct body bodies[6];
-        for (int i = 0; i < 6; i++)
-            bodies[i] = (struct body){.function = feed, .arg = &feeder, .thread = i % 2 == 0};
-        bodies_run(bodies, 6);
+        run_many(feed, &feeder, 6);
         close_all(feeder.pools); /* waits for all of them */
         CHECK_EQ(count_of(&ran), 6 * test_scale(3000));
     }

@@ -38,8 +38,7 @@ static void submit(weft_pool *pool, int priority, int number)
 static weft_pool *open_paused(void)
 {
     memset(&journal, 0, sizeof journal);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
-    CHECK_EQ(weft_pool_pause(pool), 0);
+    weft_pool *pool = pool_open_paused((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
     return pool;
 }
 
@@ -207,9 +206,8 @@ static void the_oldest_of_the_lowest_is_dropped(void *arg)
     enum { TASKS = sizeof tasks / sizeof tasks[0] };
     memset(&dropped, 0, sizeof dropped);
     memset(&journal, 0, sizeof journal);
-    weft_pool *pool = pool_open((weft_pool_options){
+    weft_pool *pool = pool_open_paused((weft_pool_options){
         .capacity = 1, .queue = TASKS - 1, .when_full = WEFT_DROP_OLDEST, .on_drop = note_dropped});
-    CHECK_EQ(weft_pool_pause(pool), 0);
     for (int i = 0; i < TASKS; i++)
         submit_number(pool, i, tasks[i].priority, tasks[i].key);
     for (int i = 0; i < TASKS; i++) /* tasks of the highest priority: they are dropped last */
@@ -247,8 +245,7 @@ static void check_shares(void)
 static void each_priority_has_its_share(void *arg)
 {
     memset(&journal, 0, sizeof journal);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
-    CHECK_EQ(weft_pool_pause(pool), 0);
+    weft_pool *pool = pool_open_paused((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
     for (int i = 0; i < 1000; i++)
         submit_number(pool, WEFT_HIGH, WEFT_HIGH, 0);
     for (int i = 0; i < 60; i++) {
@@ -297,8 +294,7 @@ static void a_normal_task_among_high_ones(void *arg)
     for (int low = 0; low < 2; low++) {
         memset(&share, 0, sizeof share);
         share.low = low;
-        share.pool = pool_open((weft_pool_options){.capacity = 1});
-        CHECK_EQ(weft_pool_pause(share.pool), 0);
+        share.pool = pool_open_paused((weft_pool_options){.capacity = 1});
         CHECK_EQ(weft_pool_tune_queue(share.pool, 50), 0);
         for (int i = 0; i < 30; i++)
             submit_with(share.pool, begin_high, NULL, (weft_submit_options){.priority = WEFT_HIGH});

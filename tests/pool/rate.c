@@ -54,8 +54,6 @@ static weft_pool *rated(weft_limiter *limiter, weft_pool_options options)
     return pool_open(options);
 }
 
-/* Begins. */
-
 static void begins_with_tokens(weft_pool_options options)
 {
     atomic_u32 ran = {0};
@@ -147,8 +145,6 @@ static void the_token_is_for_the_next_task(void *arg)
         CHECK_EQ(order.journal.entries[i], i + 1);
     weft_limiter_close(limiter);
 }
-
-/* Ends. */
 
 static void an_abort_does_not_wait(void *arg)
 {
@@ -246,8 +242,7 @@ static void a_caller_needs_a_token(void *arg)
     CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), -EAGAIN);
     CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, WEFT_NOW), -ETIMEDOUT);
     CHECK_EQ(count_of(&ran), 1);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     check_tokens(limiter, 0);
     weft_limiter_close(limiter);
 }

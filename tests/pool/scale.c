@@ -108,8 +108,7 @@ static int64_t cost_of_deadlines(int64_t n)
     for (int times = 0; count_of(&crowd->cancelled) != n;)
         look_again(&times);
     int64_t cost = cpu_now() - before;
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     free(crowd);
     return cost;
 }
@@ -119,13 +118,10 @@ static void submitters_whose_deadline_passes(void)
     check_growth("deadlines", cost_of_deadlines, test_scale(5000));
 }
 
-/* Keys. */
-
 static int64_t cost_of_keys(int64_t n)
 {
     atomic_u32 ran = {0};
-    pool = pool_open((weft_pool_options){.capacity = 4, .queue = WEFT_UNLIMITED});
-    CHECK_EQ(weft_pool_pause(pool), 0);
+    pool = pool_open_paused((weft_pool_options){.capacity = 4, .queue = WEFT_UNLIMITED});
     int64_t before = cpu_now();
     for (int64_t i = 0; i < n; i++)
         for (int k = 0; k < 2; k++) /* the second one waits for the first */
@@ -154,8 +150,7 @@ static weft_task **start_all(int64_t n, uint64_t key)
 
 static int64_t cost_of_handles(int64_t n, uint64_t key)
 {
-    pool = pool_open((weft_pool_options){.capacity = 4, .queue = WEFT_UNLIMITED});
-    CHECK_EQ(weft_pool_pause(pool), 0);
+    pool = pool_open_paused((weft_pool_options){.capacity = 4, .queue = WEFT_UNLIMITED});
     int64_t before = cpu_now();
     weft_task **tasks = start_all(n, key);
     for (int64_t i = 0; i < n; i++) { /* from both ends, and so to the middle */
@@ -202,8 +197,7 @@ static int wait_backwards(void *arg)
 
 static int64_t cost_of_waits(int64_t n)
 {
-    pool = pool_open((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
-    CHECK_EQ(weft_pool_pause(pool), 0);
+    pool = pool_open_paused((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
     int64_t before = cpu_now();
     weft_task **tasks = calloc((size_t)n, sizeof(weft_task *));
     CHECK(tasks != NULL);
@@ -230,8 +224,8 @@ static void tasks_that_are_waited_for(void)
 static int64_t cost_of_drops(int64_t n)
 {
     atomic_u32 ran = {0};
-    pool = pool_open((weft_pool_options){.capacity = 1, .queue = n, .when_full = WEFT_DROP_OLDEST});
-    CHECK_EQ(weft_pool_pause(pool), 0);
+    pool = pool_open_paused(
+        (weft_pool_options){.capacity = 1, .queue = n, .when_full = WEFT_DROP_OLDEST});
     int64_t before = cpu_now();
     for (int64_t i = 0; i < 2 * n; i++)
         submit_with(pool, count_task, &ran,

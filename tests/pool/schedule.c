@@ -2,13 +2,9 @@
  * schedule.c: delayed and periodic submits. The times of runs are checked to the nanosecond, in
  * the time of seeds.
  */
-#include <weft/pools.h>
-#include <weft/schedule.h>
-
 #include "faults.h"
-#include "tasks.h"
+#include "schedules.h"
 
-#define SCHEDULE_POISON ((weft_schedule *)(uintptr_t)0xdead)
 #define TICK (10 * WEFT_MS)
 
 /* Runs and their times. Under a seed there is one processor, so there are no concurrent writes. */
@@ -66,39 +62,6 @@ static void happened(int number, int64_t time, const void *what)
     CHECK_PTR(story.entries[number].what, what);
 }
 
-static weft_schedule_stats stats_of(weft_schedule *schedule)
-{
-    weft_schedule_stats stats;
-    memset(&stats, 0x55, sizeof stats);
-    CHECK_EQ(weft_schedule_stats_get(schedule, &stats), 0);
-    return stats;
-}
-
-static weft_pool_stats figures(weft_pool *pool)
-{
-    weft_pool_stats stats;
-    CHECK_EQ(weft_pool_stats_get(pool, &stats), 0);
-    CHECK_EQ(stats.submitted, stats.completed + stats.running + stats.starting + stats.queued +
-                                  stats.dropped + stats.cancelled);
-    return stats;
-}
-
-static weft_schedule *after(weft_pool *pool, void (*function)(void *), void *arg, int64_t delay)
-{
-    weft_schedule *schedule = SCHEDULE_POISON;
-    CHECK_EQ(weft_pool_submit_after(pool, function, arg, delay, &schedule), 0);
-    CHECK(schedule != SCHEDULE_POISON);
-    return schedule;
-}
-
-static weft_schedule *every(weft_pool *pool, void (*function)(void *), void *arg, int64_t period)
-{
-    weft_schedule *schedule = SCHEDULE_POISON;
-    CHECK_EQ(weft_pool_submit_every(pool, function, arg, period, &schedule), 0);
-    CHECK(schedule != SCHEDULE_POISON);
-    return schedule;
-}
-
 static void arguments_in_child(void)
 {
     weft_schedule *schedule = SCHEDULE_POISON;
@@ -143,7 +106,7 @@ static void once_at_their_times(void)
     begin();
     weft_schedule *third = after(pool, note, a_third, 3 * TICK);
     CHECK_EQ(weft_pool_submit_after(pool, note, a_second, TICK, NULL), 0);
-    CHECK_EQ(figures(pool).schedules, 2);
+    CHECK_EQ(pool_stats(pool).schedules, 2);
     CHECK_EQ(weft_pool_submit_after(pool, note, a_first, 0, NULL), 0);
     CHECK_EQ(stats_of(third).next, story.start + 3 * TICK);
     CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0); /* not for tasks that are not due */
@@ -156,8 +119,8 @@ static void once_at_their_times(void)
     CHECK_EQ(stats_of(third).runs, 1);
     CHECK_EQ(stats_of(third).next, WEFT_NEVER);
     CHECK_EQ(weft_schedule_cancel(third), 2);
-    CHECK_EQ(figures(pool).schedules, 0);
-    CHECK_EQ(figures(pool).completed, 3);
+    CHECK_EQ(pool_stats(pool).schedules, 0);
+    CHECK_EQ(pool_stats(pool).completed, 3);
     pool_close(pool);
     weft_schedule_release(third);
 }
@@ -262,8 +225,8 @@ static void in_line_whatever_the_policy(void)
         weft_schedule *periodic = every(pool, note, a_periodic, TICK + 1);
         CHECK_EQ(weft_pool_submit_after(other, note, a_other, 3 * TICK, NULL), 0);
         until(4 * TICK);
-        CHECK_EQ(figures(pool).blocked, policy == WEFT_BLOCK ? 4 : 3);
-        CHECK_EQ(figures(pool).schedules, 3);
+        CHECK_EQ(pool_stats(pool).blocked, policy == WEFT_BLOCK ? 4 : 3);
+        CHECK_EQ(pool_stats(pool).schedules, 3);
         CHECK_EQ(stats_of(periodic).skipped, 2);
         CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0); /* for tasks that are due */
         CHECK_EQ(weft_now(), story.start + takes);
@@ -306,7 +269,7 @@ static void a_line_makes_no_submit_fail(void)
     CHECK_EQ(weft_pool_try_submit(pool, note, a_too_many), -EAGAIN);
     CHECK_EQ(weft_pool_submit_after(pool, note, a_scheduled, TICK, NULL), 0);
     until(2 * TICK);
-    CHECK_EQ(figures(pool).blocked, 1);
+    CHECK_EQ(pool_stats(pool).blocked, 1);
     CHECK_EQ(weft_pool_resume(pool), 0);
     CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
     CHECK_EQ(story.count, 7);
@@ -318,7 +281,7 @@ static void schedule_at_once(void *pool)
     weft_schedule *one = after(pool, note, a_scheduled, 0);
     while (stats_of(one).next != WEFT_NEVER)
         weft_yield();
-    CHECK_EQ(figures(pool).blocked, 0);
+    CHECK_EQ(pool_stats(pool).blocked, 0);
     weft_schedule_release(one);
 }
 
@@ -344,7 +307,7 @@ static void a_paused_pool_admits(void)
     weft_schedule *one = every(pool, note, a_run, TICK);
     until(3 * TICK + TICK / 2);
     CHECK_EQ(story.count, 0);
-    CHECK_EQ(figures(pool).starting, 1);
+    CHECK_EQ(pool_stats(pool).starting, 1);
     CHECK_EQ(stats_of(one).skipped, 2);
     CHECK_EQ(weft_pool_resume(pool), 0);
     until(4 * TICK + 1);
@@ -354,8 +317,6 @@ static void a_paused_pool_admits(void)
     pool_close(pool);
     weft_schedule_release(one);
 }
-
-/* Options. */
 
 struct counter {
     int64_t calls;
@@ -411,8 +372,6 @@ static void priority_and_key(void)
     pool_close(pool);
 }
 
-/* Cancel. */
-
 static void cancelled_before_it_is_admitted(void)
 {
     static struct gate gate;
@@ -423,21 +382,21 @@ static void cancelled_before_it_is_admitted(void)
     CHECK_EQ(weft_schedule_cancel(early), 0);
     CHECK_EQ(weft_schedule_cancel(early), 2);
     CHECK_EQ(stats_of(early).next, WEFT_NEVER);
-    CHECK_EQ(figures(pool).schedules, 0);
+    CHECK_EQ(pool_stats(pool).schedules, 0);
     CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
     weft_schedule *line = after(pool, note, NULL, TICK), *periodic = every(pool, note, NULL, TICK);
     until(2 * TICK + 1);
-    CHECK_EQ(figures(pool).blocked, 2);
+    CHECK_EQ(pool_stats(pool).blocked, 2);
     CHECK_EQ(weft_schedule_cancel(line), 0);
-    CHECK_EQ(figures(pool).blocked, 1);
+    CHECK_EQ(pool_stats(pool).blocked, 1);
     CHECK_EQ(weft_schedule_cancel(periodic), 0);
-    CHECK_EQ(figures(pool).blocked, 0);
-    CHECK_EQ(figures(pool).schedules, 0);
+    CHECK_EQ(pool_stats(pool).blocked, 0);
+    CHECK_EQ(pool_stats(pool).schedules, 0);
     gate_open(&gate);
     CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
     until(5 * TICK);
     CHECK_EQ(story.count, 0);
-    CHECK_EQ(figures(pool).submitted, 1);
+    CHECK_EQ(pool_stats(pool).submitted, 1);
     pool_close(pool);
     CHECK_EQ(drops, 0);
     CHECK_EQ(weft_schedule_cancel(line), 2);
@@ -459,7 +418,7 @@ static void cancelled_in_the_queue(void)
     CHECK_EQ(weft_schedule_cancel(one), 0);
     CHECK_EQ(weft_pool_try_submit(pool, note, a_late), 0);
     CHECK_EQ(weft_schedule_cancel(periodic), 0);
-    CHECK_EQ(figures(pool).cancelled, 2);
+    CHECK_EQ(pool_stats(pool).cancelled, 2);
     CHECK_EQ(weft_pool_resume(pool), 0);
     until(5 * TICK);
     pool_close(pool);
@@ -480,9 +439,9 @@ static void a_cancel_lets_a_submitter_in(void)
     weft_schedule *one = after(pool, note, NULL, TICK);
     CHECK_EQ(weft_spawn(&fiber, submit_late, pool, NULL), 0);
     until(2 * TICK);
-    CHECK_EQ(figures(pool).blocked, 1);
+    CHECK_EQ(pool_stats(pool).blocked, 1);
     CHECK_EQ(weft_schedule_cancel(one), 0);
-    CHECK_EQ(figures(pool).blocked, 0); /* at once */
+    CHECK_EQ(pool_stats(pool).blocked, 0); /* at once */
     CHECK_EQ(weft_join(fiber), 0);
     CHECK_EQ(weft_pool_resume(pool), 0);
     pool_close(pool);
@@ -516,29 +475,10 @@ static void cancelled_while_it_runs(void)
     CHECK_EQ(story.count, 3);
     CHECK_EQ(stats_of(own).runs, 3);
     CHECK_EQ(weft_schedule_cancel(own), 2);
-    CHECK_EQ(figures(pool).schedules, 0);
+    CHECK_EQ(pool_stats(pool).schedules, 0);
     pool_close(pool);
     weft_schedule_release(one);
     weft_schedule_release(own);
-}
-
-static void use_handle(void *handle)
-{
-    CHECK_EQ(weft_schedule_cancel(*(weft_schedule **)handle), 1);
-}
-
-static void the_handle_is_there_before_the_run(void)
-{
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
-    for (int64_t i = 0; i < test_scale(2000); i++) {
-        static weft_schedule *handle;
-        handle = NULL;
-        CHECK_EQ(weft_pool_submit_after(pool, use_handle, &handle, 0, &handle), 0);
-        while (stats_of(handle).runs == 0)
-            weft_yield();
-        weft_schedule_release(handle);
-    }
-    pool_close(pool);
 }
 
 /* The end of the pool. */
@@ -564,18 +504,18 @@ static void stopped(void)
     weft_schedule *periodic_line = every(pool, note, a_periodic, TICK + 2);
     weft_schedule *periodic = every(pool, note, a_never, LONG);
     until(2 * TICK);
-    CHECK_EQ(figures(pool).blocked, 2);
-    CHECK_EQ(figures(pool).schedules, 5);
+    CHECK_EQ(pool_stats(pool).blocked, 2);
+    CHECK_EQ(pool_stats(pool).schedules, 5);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NOW), -ETIMEDOUT);
     CHECK_EQ(drops, 2); /* told before it waits */
-    CHECK_EQ(figures(pool).schedules, 0);
+    CHECK_EQ(pool_stats(pool).schedules, 0);
     CHECK_EQ(weft_schedule_cancel(later), 2);
     CHECK_EQ(weft_schedule_cancel(line), 2);
     CHECK_EQ(weft_schedule_cancel(periodic), 2);
     CHECK_EQ(weft_schedule_cancel(running), 1);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK_EQ(weft_now(), story.start + 3 * TICK);
-    weft_pool_stats stats = figures(pool);
+    weft_pool_stats stats = pool_stats(pool);
     CHECK_FIGURES(stats, FIGURE(submitted, 4), FIGURE(completed, 2), FIGURE(dropped, 2),
                   FIGURE(rejected, 1));
     CHECK_EQ(stats_of(running).runs, 1);
@@ -666,7 +606,7 @@ static void goes_on_after_a_panic(void)
     CHECK_EQ(story.count, 3);
     CHECK_EQ(stats_of(one).runs, 3);
     CHECK_EQ(stats_of(one).skipped, 0);
-    CHECK_EQ(figures(pool).panicked, 3);
+    CHECK_EQ(pool_stats(pool).panicked, 3);
     pool_close(pool);
     weft_schedule_release(one);
 }
@@ -714,137 +654,6 @@ static void goes_on_after_an_abort(void)
     weft_schedule_release(one);
 }
 
-/* Many. */
-
-static void many(void)
-{
-    enum { SPREAD = 1000 };
-    static atomic_u32 ran;
-    int64_t count =
-        test_scale(test_seeded ? 10000 : 100000); /* a seed draws among all that are ready */
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 10, .queue = 100});
-    atomic_u32_store_relaxed(&ran, 0);
-    for (int64_t i = 0; i < count; i++)
-        CHECK_EQ(weft_pool_submit_after(pool, count_task, &ran, i % SPREAD * WEFT_US, NULL), 0);
-    await(&ran, (uint32_t)count);
-    CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
-    CHECK_EQ(figures(pool).submitted, count);
-    for (int64_t i = 0; i < count; i++)
-        CHECK_EQ(weft_pool_submit_after(pool, count_task, &ran, LONG, NULL), 0);
-    CHECK_EQ(figures(pool).schedules, count);
-    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_EQ(figures(pool).dropped, count);
-    pool_close(pool);
-}
-
-/* Bodies schedule, cancel and release at any moment, and another stops the pool at any moment. */
-
-enum { RACERS = 3, EACH = 40 };
-
-static struct {
-    weft_pool *pool;
-    atomic_u32 accepted, ran, dropped, periodic, ready;
-    weft_wg go;
-    uint64_t seed;
-} race;
-
-static void race_drop(void (*function)(void *), void *arg, void *data)
-{
-    CHECK(function == count_task);
-    CHECK_PTR(arg, &race.ran);
-    atomic_u32_add_seq_cst(&race.dropped, 1);
-}
-
-static void race_on(void *arg)
-{
-    struct prng lots;
-    weft_schedule *kept[EACH];
-    int count = 0;
-    prng_seed(&lots, race.seed * RACERS + (uintptr_t)arg);
-    for (int i = 0; i < EACH; i++) {
-        bool periodic = prng_below(&lots, 4) == 0;
-        weft_schedule_options options = {.delay = prng_below(&lots, 100) * WEFT_US,
-                                         .period = periodic ? 20 * WEFT_US : 0,
-                                         .key = prng_below(&lots, 3)};
-        int error = weft_pool_schedule(race.pool, count_task, periodic ? &race.periodic : &race.ran,
-                                       &options, &kept[count]);
-        CHECK(error == 0 || error == -ESHUTDOWN);
-        if (i == 5) { /* from now on it may be stopped */
-            atomic_u32_add_seq_cst(&race.ready, 1);
-            CHECK_EQ(weft_wg_wait(&race.go), 0);
-        }
-        if (error != 0)
-            continue;
-        atomic_u32_add_seq_cst(&race.accepted, !periodic);
-        count++;
-        if (prng_below(&lots, 2) == 0)
-            weft_yield();
-        if (prng_below(&lots, 3) == 0) {
-            int result = weft_schedule_cancel(kept[prng_below(&lots, (uint32_t)count)]);
-            CHECK(result >= 0 && result <= 2);
-        }
-        if (prng_below(&lots, 3) == 0)
-            weft_schedule_release(kept[--count]);
-    }
-    while (count > 0)
-        weft_schedule_release(kept[--count]);
-}
-
-static void stop_soon(void *arg)
-{
-    while (count_of(&race.ready) < RACERS)
-        weft_yield();
-    weft_wg_done(&race.go);
-    CHECK_EQ(weft_sleep((int64_t)(race.seed % 100) * WEFT_US), 0);
-    CHECK_EQ(weft_pool_stop(race.pool, WEFT_NEVER), 0);
-}
-
-static void race_with_the_stop(void)
-{
-    for (int64_t round = 0; round < test_scale(400); round++) {
-        struct body bodies[RACERS + 1];
-        memset(&race, 0, sizeof race);
-        race.seed = (uint64_t)round;
-        if (test_seeded)
-            CHECK_EQ(weft_test_seed(&race.seed), 0);
-        CHECK_EQ(weft_wg_init(&race.go, 1), 0);
-        race.pool = pool_open((weft_pool_options){
-            .capacity = 1 + round % 2, .queue = round % 3, .on_drop = race_drop});
-        for (int i = 0; i < RACERS; i++)
-            bodies[i] = (struct body){
-                .function = race_on, .arg = (void *)(uintptr_t)i, .thread = (round + i) % 3 == 0};
-        bodies[RACERS] = (struct body){.function = stop_soon, .thread = round % 2 == 0};
-        bodies_run(bodies, RACERS + 1);
-        uint32_t ran = count_of(&race.ran);
-        uint32_t dropped = count_of(&race.dropped);
-        CHECK(ran + dropped <= count_of(&race.accepted));
-        weft_pool_stats stats = figures(race.pool);
-        CHECK_FIGURES(stats, FIGURE(schedules, 0), FIGURE(dropped, dropped),
-                      FIGURE(completed, ran + count_of(&race.periodic)), FIGURE(blocked, 0));
-        pool_close(race.pool);
-    }
-}
-
-/* Each runs, or its cancel said that it does not. */
-static void cancel_races_with_the_clock(void)
-{
-    for (int64_t round = 0; round < test_scale(2000); round++) {
-        static atomic_u32 ran;
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1 + round % 2});
-        atomic_u32_store_relaxed(&ran, 0);
-        weft_schedule *one = after(pool, count_task, &ran, round % 30 * WEFT_US);
-        weft_schedule *other = after(pool, count_task, &ran, round % 30 * WEFT_US);
-        CHECK_EQ(weft_sleep(round % 30 * WEFT_US), 0);
-        int cancelled = weft_schedule_cancel(one) == 0;
-        cancelled += weft_schedule_cancel(other) == 0;
-        await(&ran, (uint32_t)(2 - cancelled));
-        pool_close(pool);
-        CHECK_EQ(count_of(&ran), 2 - cancelled);
-        weft_schedule_release(one);
-        weft_schedule_release(other);
-    }
-}
-
 int main(void)
 {
     RUN_PLAIN(arguments, "nothing waits, and it forks");
@@ -863,15 +672,11 @@ int main(void)
     RUN_SEEDS(cancelled_in_the_queue);
     RUN_SEEDS(a_cancel_lets_a_submitter_in);
     RUN_SEEDS(cancelled_while_it_runs);
-    RUN_BOTH(the_handle_is_there_before_the_run);
     RUN_SEEDS(stopped);
     RUN_SEEDS(of_several_pools);
     RUN_PLAIN(on_drop_forks, "it forks");
     RUN_SEEDS(goes_on_after_a_panic);
     RUN_PLAIN(goes_on_after_a_crash, "it faults");
     RUN_SEEDS(goes_on_after_an_abort);
-    RUN_BOTH(many);
-    RUN_BOTH(race_with_the_stop);
-    RUN_BOTH(cancel_races_with_the_clock);
     return 0;
 }

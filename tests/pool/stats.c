@@ -85,8 +85,7 @@ static void rejected_counts_refused_submits(void *arg)
     CHECK_EQ(pool_stats(pool).rejected, 5);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ESHUTDOWN);
     CHECK_FIGURES(pool_stats(pool), FIGURE(rejected, 6), FIGURE(blocked, 0), FIGURE(submitted, 1));
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     weft_context_close(context);
 }
 
@@ -142,8 +141,7 @@ static void what_can_begin_is_not_queued(void *arg)
 {
     struct gate gate;
     gate_shut(&gate);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 5, .queue = 2});
-    CHECK_EQ(weft_pool_pause(pool), 0);
+    weft_pool *pool = pool_open_paused((weft_pool_options){.capacity = 5, .queue = 2});
     for (int i = 0; i < 7; i++) {
         CHECK_EQ(weft_pool_try_submit(pool, gate_task, &gate), 0);
         CHECK_FIGURES(pool_stats(pool), FIGURE(starting, i < 5 ? i + 1 : 5),
@@ -153,11 +151,8 @@ static void what_can_begin_is_not_queued(void *arg)
     CHECK_EQ(weft_pool_resume(pool), 0);
     await_at_gate(&gate, 5);
     CHECK_FIGURES(pool_stats(pool), FIGURE(starting, 0), FIGURE(queued, 2));
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
 }
-
-/* Under load. */
 
 enum { SUBMITTERS = 3 };
 
@@ -304,8 +299,7 @@ static void figures_agree_at_every_moment(void)
 static void what_waits_behind_another_is_queued(void *arg)
 {
     memset(&holder, 0, sizeof holder);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
-    CHECK_EQ(weft_pool_pause(pool), 0);
+    weft_pool *pool = pool_open_paused((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
     CHECK_EQ(weft_pool_submit(pool, hold_processor, NULL), 0);
     atomic_u32_store_relaxed(&ran, 0);
     submit_counts(pool, &ran, 50);
@@ -326,8 +320,7 @@ static void what_waits_behind_another_is_queued(void *arg)
 static void steal_behind_a_holder(void *arg)
 {
     memset(&holder, 0, sizeof holder);
-    weft_pool *pool = pool_open((weft_pool_options){.queue = WEFT_UNLIMITED});
-    CHECK_EQ(weft_pool_pause(pool), 0);
+    weft_pool *pool = pool_open_paused((weft_pool_options){.queue = WEFT_UNLIMITED});
     CHECK_EQ(weft_pool_submit(pool, hold_processor, NULL), 0);
     atomic_u32_store_relaxed(&ran, 0);
     submit_counts(pool, &ran, 10);

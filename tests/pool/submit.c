@@ -8,8 +8,6 @@
 
 static atomic_u32 ran;
 
-/* Arguments. */
-
 struct copied {
     unsigned char bytes[WEFT_COPY_MAX];
 };
@@ -100,8 +98,6 @@ static void a_function_may_be_bound(void *arg)
     CHECK_EQ(count_of(&ran), 1);
 }
 
-/* Batches. */
-
 enum { BATCH = 20 };
 
 static struct {
@@ -184,17 +180,13 @@ static void submit_parents(void *arg)
 static void fibers_threads_and_tasks_may_submit(void)
 {
     enum { MANY = 8 };
-    struct body bodies[MANY];
     static char waits;
     crowd.each = test_scale(2000);
     for (int64_t queue = 0; queue <= 100; queue += 100) {
         memset(&crowd.gauge, 0, sizeof crowd.gauge);
         atomic_u32_store_relaxed(&crowd.children, 0);
         crowd.pool = pool_open((weft_pool_options){.capacity = 4, .queue = queue});
-        for (int i = 0; i < MANY; i++)
-            bodies[i] =
-                (struct body){.function = submit_parents, .arg = &waits, .thread = i % 2 == 0};
-        bodies_run(bodies, MANY);
+        run_many(submit_parents, &waits, MANY);
         pool_close(crowd.pool);
         CHECK_EQ(gauge_total(&crowd.gauge), MANY * crowd.each);
         CHECK_EQ(count_of(&crowd.children), MANY * crowd.each);

@@ -59,8 +59,6 @@ static void sub_pools_outlast_a_stop_of_the_parent(void)
     CHECK_EQ(ran.value, 20);
 }
 
-/* Capacities. */
-
 struct counted {
     struct gauge *own, *all;
 };
@@ -132,8 +130,6 @@ static void what_others_do_not_use_is_there(void)
     gate_open(&more);
     tree_close(&tree);
 }
-
-/* Turns. */
 
 static struct {
     struct journal journal;

@@ -9,8 +9,6 @@
 #define TASK_POISON ((weft_task *)(uintptr_t)0xdead)
 #define RESULT_POISON INT_MIN
 
-/* Results. */
-
 static int twice(void *number)
 {
     return 2 * *(int *)number;
@@ -103,8 +101,6 @@ static void no_room(void *arg)
         pool_close(pool);
     }
 }
-
-/* Waiting. */
 
 enum { PASSED = 5 };
 
@@ -220,17 +216,14 @@ static void the_callers_context_ends_the_wait(void)
     }
 }
 
-/* Cancelling. */
-
 static void cancelled_before_it_begins(void *arg)
 {
     enum { TASKS = 20 };
     for (int keyed = 0; keyed < 2; keyed++) {
         atomic_u32 never = {0}, ran = {0};
         weft_task *tasks[TASKS];
-        weft_pool *pool = pool_open(
+        weft_pool *pool = pool_open_paused(
             (weft_pool_options){.capacity = 4, .queue = TASKS - 4, .when_full = WEFT_REJECT});
-        CHECK_EQ(weft_pool_pause(pool), 0);
         for (int i = 0; i < TASKS; i++)
             tasks[i] = start_task_with(pool, count_handle, &never,
                                        (weft_submit_options){.key = keyed ? 7 : 0});
@@ -257,8 +250,7 @@ static void cancelled_before_it_begins(void *arg)
 static void a_task_that_is_waited_for_is_cancelled(void *arg)
 {
     atomic_u32 ran = {0};
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 2});
-    CHECK_EQ(weft_pool_pause(pool), 0);
+    weft_pool *pool = pool_open_paused((weft_pool_options){.capacity = 2, .queue = 2});
     weft_task *awaited = start_task(pool, count_handle, &ran);
     CHECK_EQ(weft_task_cancel(awaited), 0);
     weft_task *waiter = start_task(pool, wait_for, awaited);
@@ -377,8 +369,7 @@ static int count_result(void *counter)
 static void released_before_the_end(void *arg)
 {
     atomic_u32 ran = {0};
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 100});
-    CHECK_EQ(weft_pool_pause(pool), 0);
+    weft_pool *pool = pool_open_paused((weft_pool_options){.capacity = 2, .queue = 100});
     for (int i = 0; i < 100; i++)
         weft_task_release(start_task(pool, count_result, &ran));
     CHECK_EQ(count_of(&ran), 0);
@@ -466,8 +457,6 @@ static void the_end_can_be_selected(void *arg)
     pool_close(pool);
 }
 
-/* Copies. */
-
 struct job {
     int from, to;
     char rest[WEFT_COPY_MAX - 2 * sizeof(int)];
@@ -514,8 +503,6 @@ static void an_argument_is_given_back(void)
     weft_task_release(task);
     pool_close(pool);
 }
-
-/* Contexts. */
 
 static int sleep_and_tell(void *arg)
 {
@@ -574,8 +561,6 @@ static void a_time_to_run(void *arg)
     weft_task_release(task);
     pool_close(pool);
 }
-
-/* Without memory. */
 
 static void start_without_memory(void)
 {

@@ -12,14 +12,13 @@
 #include "seeds.h"
 #include <weft/weft.h>
 
-/* RUN_AT(scene, EVERYWHERE, 1, 3): runs static void scene(void *) at each of the places, and then as
- * often under seeds. PLAIN_AT does not run it under seeds and takes the reason. */
+/* RUN_AT(scene, EVERYWHERE, 1, 3): runs static void scene(void *) at each of the places, and then
+ * as often under seeds. PLAIN_AT does not run it under seeds and takes the reason. */
 
 enum {
-    EVERYWHERE =
-        0, /* on main, on another thread and in a fiber; n: in a fiber, with n processors */
+    EVERYWHERE = 0,   /* on main, on another thread and in a fiber */
     ONE_MACHINE = -1, /* in a fiber, with one processor and one machine */
-    NO_PLACE = -2
+    NO_PLACE = -2     /* n > 0: in a fiber, with n processors */
 };
 #define OUTSIDE(processors) (1000 + (processors)) /* in the caller, with that many processors */
 
@@ -69,6 +68,14 @@ static inline weft_pool *pool_open(weft_pool_options options)
     weft_pool *pool = POOL_POISON;
     CHECK_EQ(weft_pool_open(&pool, &options), 0);
     CHECK(pool != NULL && pool != POOL_POISON);
+    return pool;
+}
+
+/* A pool in which nothing begins until weft_pool_resume. */
+static inline weft_pool *pool_open_paused(weft_pool_options options)
+{
+    weft_pool *pool = pool_open(options);
+    CHECK_EQ(weft_pool_pause(pool), 0);
     return pool;
 }
 
@@ -403,13 +410,29 @@ static inline void gate_shut_and_fill(struct gate *gate, weft_pool *pool, uint32
     gate_fill(gate, pool, count);
 }
 
+static inline void gate_open_and_close(struct gate *gate, weft_pool *pool)
+{
+    gate_open(gate);
+    pool_close(pool);
+}
+
 /* Waits until that many tasks have come to the gate since it was shut. */
 static inline void await_at_gate(const struct gate *gate, uint32_t count)
 {
     await_count(&gate->gauge.total, count);
 }
 
-/* ---- submitters ---- */
+/* ---- bodies ---- */
+
+/* Calls function(arg) in that many fibers and threads in turn. */
+static inline void run_many(void (*function)(void *), void *arg, int count)
+{
+    struct body bodies[16];
+    CHECK(count <= 16);
+    for (int i = 0; i < count; i++)
+        bodies[i] = (struct body){.function = function, .arg = arg, .thread = i % 2 == 0};
+    bodies_run(bodies, count);
+}
 
 /* A call of weft_pool_submit_until by a fiber or a thread of its own. */
 struct submission {

@@ -163,8 +163,7 @@ static void refused_and_cancelled(void)
     weft_context_cancel(context);
     CHECK_EQ(weft_join(fiber), 0);
     weft_context_close(context);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
 }
 
 int main(void)

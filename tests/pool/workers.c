@@ -7,8 +7,6 @@
 #include "sync/lines.h"
 #include "tasks.h"
 
-/* By need. */
-
 static void short_tasks_need_few_workers(void *arg)
 {
     atomic_u32 ran = {0};
@@ -31,8 +29,7 @@ static void waiting_tasks_get_as_many_as_the_capacity(void *arg)
     await_at_gate(&gate, CAPACITY);
     CHECK_FIGURES(pool_stats(pool), FIGURE(running, CAPACITY), FIGURE(queued, TASKS - CAPACITY),
                   FIGURE(workers, CAPACITY), FIGURE(idle, 0));
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     CHECK_EQ(count_of(&gate.gauge.total), TASKS);
 }
 
@@ -54,8 +51,7 @@ static void those_behind_one_that_waits_run(void *arg)
         gate_open(&first);
         CHECK_EQ(weft_pool_submit_batch(pool, gate_task, rests, tasks, WEFT_NOW), tasks);
         await_at_gate(&rest, (uint32_t)tasks);
-        gate_open(&rest);
-        pool_close(pool);
+        gate_open_and_close(&rest, pool);
     }
 }
 
@@ -362,8 +358,6 @@ static void no_worker_waits_for_its_own_end(void *arg)
     CHECK_EQ(count_of(&hooks.ended), count_of(&hooks.started));
 }
 
-/* Idle ones. */
-
 static void which_is_reused(int reuse, const int *expected)
 {
     enum { WORKERS = 4, TASKS = 8 };
@@ -454,6 +448,7 @@ static void never_and_keep(void)
         weft_pool_options options = crew_options(8, never ? WEFT_NEVER : 5 * WEFT_MS);
         int64_t stay = never ? 8 : 3;
         options.keep = never ? 0 : 3;
+        options.shrink = never ? 2 : 0; /* no share is ever given back */
         struct held held[8];
         weft_pool *pool = hold_workers(options, held, 8);
         for (int i = 0; i < 8; i++)
@@ -576,8 +571,6 @@ static void a_quarter_of_the_surplus_each_time(void)
         CHECK_EQ(count_of(&crew.exits), WORKERS);
     }
 }
-
-/* Presets. */
 
 static void the_fixed_pool(void)
 {

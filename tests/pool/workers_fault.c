@@ -7,8 +7,7 @@
 #include "faults.h"
 #include "pool/lacking.h"
 #include "sched/fiber/compact.h"
-
-/* Making one. */
+#include "sched/fiber/fiber_alloc.h"
 
 static void crash_task(void *arg)
 {
@@ -134,8 +133,6 @@ static void one_that_cannot_be_made_whole(void)
     on_machines(3, after_a_crash_of_many);
 }
 
-/* Places. */
-
 /* A place is free and there is no worker for it; a submitter in line gives up meanwhile. */
 static void give_up_in_line(void *arg)
 {
@@ -147,8 +144,7 @@ static void give_up_in_line(void *arg)
     CHECK_EQ(weft_pool_resume(pool), 0);
     CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, weft_after(3 * WEFT_MS)), -ETIMEDOUT);
     lack(false);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     CHECK_EQ(count_of(&ran), 2);
 }
 
@@ -230,8 +226,7 @@ static void abort_beside(void *arg)
     CHECK_EQ(weft_pool_abort(pool), 2);
     lack(false);
     CHECK_EQ(count_of(&dropped), 2);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     CHECK_EQ(count_of(&ran), 0);
 }
 
@@ -253,8 +248,7 @@ static void drop_lacking(void *arg)
     lack(false);
     CHECK_EQ(count_of(&dropped), 1);
     CHECK_EQ(count_of(&ran), 0);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     CHECK_EQ(count_of(&ran), 1);
 }
 
@@ -330,8 +324,7 @@ static void callers_without_memory(void *arg)
     gate_fill(&gate, pool, 1);
     CHECK_EQ(weft_spawn(&fiber, submit_without_memory, pool, NULL), 0);
     CHECK_EQ(weft_join(fiber), 0);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
 }
 
 /* With all that is left of the memory for that in use. */
@@ -367,8 +360,7 @@ static void compact_without_memory(void *arg)
     CHECK_EQ(weft_spawn(&fiber, wait_compact, pool, &options), 0);
     CHECK_EQ(weft_join(fiber), 0);
     CHECK_EQ(pool_stats(pool).rejected, 1);
-    gate_open(&gate);
-    pool_close(pool);
+    gate_open_and_close(&gate, pool);
     CHECK_EQ(count_of(&ran), 0);
 }
 
@@ -416,6 +408,42 @@ static void the_default_pool(void)
         CHECK_EQ(test_in_child(ask_together, NULL, &output), 0);
 }
 
+/* The replacement of a fiber that may crash is a record and an extra part; one is missing. */
+
+enum { RECORDS_MOST = 100000 };
+
+static void make_replacements(void *arg)
+{
+    static struct weft_fiber *records[RECORDS_MOST];
+    struct weft_fiber *self = weft_self(), *replacement;
+    int count = 0;
+    (void)runtime_enter(thread_self());
+    replacement = weft__fiber_new(thread_self()->fibers); /* so that there is one at hand */
+    weft__fiber_free(thread_self()->fibers, replacement);
+    weft__os_fail(OS_ALLOC, 1, true);
+    weft__os_fail(OS_MAP, 1, true);
+    struct weft_fiber *without_extra = weft__fiber_make_replacement(self, count_task, NULL);
+    while (count < RECORDS_MOST &&
+           (records[count] = weft__fiber_new(thread_self()->fibers)) != NULL)
+        count++;
+    struct weft_fiber *without_record = weft__fiber_make_replacement(self, count_task, NULL);
+    weft__os_fail(OS_ALLOC, 0, false);
+    weft__os_fail(OS_MAP, 0, false);
+    while (count > 0)
+        weft__fiber_free(thread_self()->fibers, records[--count]);
+    replacement = weft__fiber_make_replacement(self, count_task, NULL);
+    runtime_leave(thread_self());
+    CHECK_PTR(without_extra, NULL);
+    CHECK_PTR(without_record, NULL);
+    CHECK(replacement != NULL);
+    weft__fiber_free_any(replacement);
+}
+
+static void replacements_of_crashed_fibers_need_memory(void)
+{
+    on_one_machine(make_replacements, NULL);
+}
+
 int main(void)
 {
     RUN(the_default_pool); /* before weft runs here: it forks */
@@ -423,5 +451,6 @@ int main(void)
     RUN(places_without_a_worker);
     RUN(tasks_without_a_worker);
     RUN(submitters_without_memory);
+    RUN(replacements_of_crashed_fibers_need_memory);
     return 0;
 }
