@@ -55,7 +55,7 @@ static void refuse_submit(weft_pool *pool, weft_submit_options options)
 
 static void check_submits(void *arg)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     void *args[] = {&ran, &ran};
     atomic_u32_store_relaxed(&ran, 0);
     CHECK_EQ(weft_pool_submit(NULL, count_task, &ran), -EINVAL);
@@ -160,7 +160,7 @@ static void hold_capacity(void (*function)(void *), int64_t capacity, int64_t qu
 {
     struct kind kind = {.chan = make_chan(sizeof(int), 1), .turns = 200};
     int64_t count = test_scale(2000);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = capacity, .queue = queue});
+    weft_pool *pool = POOL_OPEN(.capacity = capacity, .queue = queue);
     submit_many(pool, function, &kind, count);
     pool_close(pool);
     CHECK_EQ(gauge_total(&kind.gauge), count);
@@ -188,12 +188,11 @@ static void as_many_run_as_the_capacity(void *arg)
 {
     static struct gate gate;
     for (uint32_t capacity = 1; capacity <= 64; capacity *= 4) {
-        weft_pool *pool =
-            pool_open((weft_pool_options){.capacity = capacity, .queue = WEFT_UNLIMITED});
+        weft_pool *pool = POOL_OPEN(.capacity = capacity, .queue = WEFT_UNLIMITED);
         gate_shut(&gate);
         submit_many(pool, gate_task, &gate, 3 * capacity);
         await(&gate.gauge.now, capacity);
-        CHECK_FIGURES(pool_stats(pool), FIGURE(running, capacity), FIGURE(queued, 2 * capacity));
+        CHECK_FIGURES(pool, IS(running, capacity), IS(queued, 2 * capacity));
         gate_open_and_close(&gate, pool);
         CHECK_EQ(gauge_most(&gate.gauge), capacity);
         CHECK_EQ(gauge_total(&gate.gauge), 3 * capacity);
@@ -221,7 +220,7 @@ static void tasks_that_compute_share_the_processors(void)
         CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
         CHECK_EQ(weft_configure(&config), 0);
         atomic_u32_store_relaxed(&spinners.all, processors);
-        weft_pool *pool = pool_open((weft_pool_options){.queue = WEFT_UNLIMITED});
+        weft_pool *pool = POOL_OPEN(.queue = WEFT_UNLIMITED);
         for (int64_t i = 0; i < rounds; i++) {
             atomic_u32_store_relaxed(&spinners.begun, 0);
             submit_many(pool, spin_together, NULL, processors);
@@ -252,12 +251,12 @@ static void unlimited_has_no_limit(void)
 {
     static struct gate gate;
     uint32_t count = (uint32_t)test_scale(test_seeded ? 2000 : 20000);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = WEFT_UNLIMITED});
+    weft_pool *pool = POOL_OPEN(.capacity = WEFT_UNLIMITED);
     CHECK_EQ(pool_stats(pool).capacity, WEFT_UNLIMITED);
     gate_shut_and_fill(&gate, pool, count);
     gate_open_and_close(&gate, pool);
 
-    pool = pool_open((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
+    pool = POOL_OPEN(.capacity = 1, .queue = WEFT_UNLIMITED);
     gate_shut_and_fill(&gate, pool, 1);
     atomic_u32_store_relaxed(&ran, 0);
     for (uint32_t i = 0; i < 5 * count; i++)

@@ -20,7 +20,7 @@ static void compute(void)
 /* The submitter never waits: each of its turns is long, and behind it the worker has the next. */
 static void tasks_of_one_that_is_always_ready(void *arg)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 4});
+    weft_pool *pool = POOL_OPEN(.capacity = 4);
     atomic_u32_store_relaxed(&ran, 0);
     for (uint32_t task = 1; task <= TASKS; task++) {
         int yields = 0;

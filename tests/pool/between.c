@@ -16,8 +16,8 @@ static struct {
 
 static void two_open(int64_t capacity)
 {
-    two.own = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
-    two.other = pool_open((weft_pool_options){.capacity = capacity});
+    two.own = POOL_OPEN(.capacity = 2, .queue = 10);
+    two.other = POOL_OPEN(.capacity = capacity);
     atomic_u32_store_relaxed(&two.ran, 0);
     gate_shut(&two.gate);
 }

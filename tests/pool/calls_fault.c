@@ -117,6 +117,21 @@ static void on_panic(const weft_panic_info *info, void (*function)(void *), void
     atomic_u32_add_seq_cst(&panicked, 1);
 }
 
+static void try_to_submit(int tried)
+{
+    admitted += tried == 0;
+    if (tried != -EAGAIN)
+        (void)MAY_SUBMIT(tried);
+}
+
+/* Begins a scenario with a pool; NULL if it could not be opened. */
+static weft_pool *begin_with(weft_pool_options options)
+{
+    weft_pool *pool = POISON;
+    begin();
+    return OPENED_GO(weft_pool_open(&pool, &options), pool) ? pool : NULL;
+}
+
 static void submit_all_ways(weft_pool *pool)
 {
     uint32_t panics = MAY_SUBMIT(weft_pool_submit(pool, panicking, NULL)) == 0;
@@ -128,20 +143,14 @@ static void submit_all_ways(weft_pool *pool)
     void *args[5] = {NULL};
     admitted += MAY_SUBMIT(weft_pool_submit(pool, task, NULL)) == 0;
     admitted += MAY_SUBMIT(weft_pool_submit_until(pool, task, NULL, WEFT_NEVER)) == 0;
-    int tried = weft_pool_try_submit(pool, task, NULL);
-    admitted += tried == 0;
-    if (tried != -EAGAIN)
-        (void)MAY_SUBMIT(tried);
+    try_to_submit(weft_pool_try_submit(pool, task, NULL));
     admitted += MAY_SUBMIT(weft_pool_submit_with(pool, task, NULL, &high)) == 0;
     for (int i = 0; i < 3; i++)
         admitted += MAY_SUBMIT(weft_pool_submit_with(pool, task, NULL, &keyed)) == 0;
     admitted += MAY_SUBMIT(weft_pool_submit_with(pool, copied, &number, &copy)) == 0;
     admitted += MAY_SUBMIT(weft_pool_invoke(pool, NULL)) == 0;
     admitted += MAY_SUBMIT(weft_pool_invoke_until(pool, NULL, WEFT_NEVER)) == 0;
-    tried = weft_pool_try_invoke(pool, NULL);
-    admitted += tried == 0;
-    if (tried != -EAGAIN)
-        (void)MAY_SUBMIT(tried);
+    try_to_submit(weft_pool_try_invoke(pool, NULL));
     int64_t count = MAY_SUBMIT(weft_pool_submit_batch(pool, batch_task, args, 5, WEFT_NEVER));
     if (count < 5 && count >= 0)
         atomic_u32_add_relaxed(&scene.errors, 1); /* it tells no error if some were admitted */
@@ -181,14 +190,13 @@ static void stateful(void *arg)
 
 static void use_pool_with(weft_pool_options options)
 {
-    weft_pool *pool = POISON;
     options.function = stateful;
     options.on_worker_start = worker_start;
     options.on_worker_exit = worker_exit;
     options.on_panic = on_panic;
     options.data = &ran;
-    begin();
-    if (!OPENED_GO(weft_pool_open(&pool, &options), pool))
+    weft_pool *pool = begin_with(options);
+    if (pool == NULL)
         return;
     submit_all_ways(pool);
     CHECK_EQ(weft_pool_tune(pool, 3), 0);
@@ -243,10 +251,8 @@ static void wait_in(void *pool)
 
 static void use_sub_pools(void)
 {
-    weft_pool *parent = POISON, *sub = POISON;
-    begin();
-    if (!OPENED_GO(weft_pool_open(&parent, &(weft_pool_options){.capacity = 1, .queue = 8}),
-                   parent))
+    weft_pool *sub = POISON, *parent = begin_with((weft_pool_options){.capacity = 1, .queue = 8});
+    if (parent == NULL)
         return;
     weft_pool_options options = {.parent = parent, .capacity = 1, .queue = 8};
     if (OPENED_GO(weft_pool_open(&sub, &options), sub)) {
@@ -275,10 +281,9 @@ static void drop(void (*function)(void *), void *arg, void *data)
 
 static void use_abort(void)
 {
-    weft_pool *pool = POISON;
-    weft_pool_options options = {.capacity = 1, .queue = WEFT_UNLIMITED, .on_drop = drop};
-    begin();
-    if (!OPENED_GO(weft_pool_open(&pool, &options), pool))
+    weft_pool *pool =
+        begin_with((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED, .on_drop = drop});
+    if (pool == NULL)
         return;
     CHECK_EQ(weft_pool_pause(pool), 0);
     for (int i = 0; i < 100; i++) /* more than one chunk of the queue */
@@ -355,10 +360,8 @@ static int fall(void *arg)
 
 static void use_tasks(void)
 {
-    weft_pool *pool = POISON;
-    weft_pool_options options = {.capacity = 2, .queue = 8};
-    begin();
-    if (!OPENED_GO(weft_pool_open(&pool, &options), pool))
+    weft_pool *pool = begin_with((weft_pool_options){.capacity = 2, .queue = 8});
+    if (pool == NULL)
         return;
     for (int i = 0; i < 4; i++) {
         weft_task *one = POISON;
@@ -393,10 +396,8 @@ static void use_tasks(void)
 /* Started if there is room, with a copy and a time to run; its end as a channel. */
 static void use_try_tasks(void)
 {
-    weft_pool *pool = POISON;
-    weft_pool_options options = {.capacity = 1, .queue = 1};
-    begin();
-    if (!OPENED_GO(weft_pool_open(&pool, &options), pool))
+    weft_pool *pool = begin_with((weft_pool_options){.capacity = 1, .queue = 1});
+    if (pool == NULL)
         return;
     for (int i = 0; i < 4; i++) {
         weft_task *one = POISON;
@@ -425,10 +426,9 @@ static void use_try_tasks(void)
 
 static void use_pool_group(void)
 {
-    weft_pool *pool = POISON;
     weft_group *group = POISON;
-    begin();
-    if (!OPENED_GO(weft_pool_open(&pool, &(weft_pool_options){.capacity = 2}), pool))
+    weft_pool *pool = begin_with((weft_pool_options){.capacity = 2});
+    if (pool == NULL)
         return;
     if (OPENED_GO(weft_pool_group(&group, pool, NULL), group)) {
         for (int i = 0; i < 5; i++)

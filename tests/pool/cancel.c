@@ -71,8 +71,7 @@ static void cancel_ends_the_waits_of_all_that_runs(void *arg)
 {
     weft_task *task;
     weft_group *group;
-    weft_pool *pool = pool_open(
-        (weft_pool_options){.capacity = KINDS, .queue = WEFT_UNLIMITED, .cancellable = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = KINDS, .queue = WEFT_UNLIMITED, .cancellable = 1);
     weft_context *other = new_context();
     for (int round = 0; round < 3; round++) { /* each with a new context of the pool's */
         begin();
@@ -101,8 +100,7 @@ static int fail_if_given(void *arg)
 /* A group that has fail_if_given running is not cancelled. */
 static void cancel_leaves_others_alone(void)
 {
-    weft_pool *pool =
-        pool_open((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED, .cancellable = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = WEFT_UNLIMITED, .cancellable = 1);
     begin();
     weft_group *group = group_over(pool, NULL);
     CHECK_EQ(weft_pool_cancel(pool), 0); /* fail_if_given runs */
@@ -124,7 +122,7 @@ static void cancel_leaves_others_alone(void)
 
 static void cancel_needs_the_option(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     CHECK_EQ(weft_pool_cancel(pool), -ENOTSUP);
     CHECK_EQ(weft_pool_cancel(NULL), -EINVAL);
     pool_close(pool);
@@ -134,7 +132,7 @@ static void cancel_needs_the_option(void)
 /* A stop whose deadline has passed; then a cancel. */
 static void cancel_ends_a_stop(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .cancellable = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .cancellable = 1);
     begin();
     CHECK_EQ(weft_pool_submit(pool, plain_wait, NULL), 0);
     await(&waits.begun, 1);
@@ -174,7 +172,7 @@ static void cancel_own_pool(void *arg)
 
 static void tasks_may_cancel_their_pool(void)
 {
-    own_pool = pool_open((weft_pool_options){.capacity = 3, .queue = 10, .cancellable = 1});
+    own_pool = POOL_OPEN(.capacity = 3, .queue = 10, .cancellable = 1);
     begin();
     CHECK_EQ(weft_pool_submit(own_pool, plain_await_sub_task, NULL), 0);
     weft_task *task = start_task(own_pool, await_sub_task, NULL);
@@ -208,8 +206,7 @@ static int check_own(void *arg)
 static void cancel_reaches_a_task_in_its_submitter(void *arg)
 {
     static struct gate gate;
-    weft_pool *pool = pool_open(
-        (weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS, .cancellable = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .when_full = WEFT_CALLER_RUNS, .cancellable = 1);
     submitters = new_context();
     gate_shut(&gate);
     gate_fill_firmly(&gate, pool, 1);
@@ -272,12 +269,9 @@ static void every_task_begins_with_the_pools_context(void)
     void (*const tasks[])(void *) = {bind_another, bind_none, panic_bound, plain_wait};
     foreign = new_context();
     weft_context_cancel(foreign);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1,
-                                                    .queue = WEFT_UNLIMITED,
-                                                    .cancellable = 1,
-                                                    .on_panic = drop_panic,
-                                                    .on_worker_start = start_bound,
-                                                    .on_worker_exit = exit_unbound});
+    weft_pool *pool =
+        POOL_OPEN(.capacity = 1, .queue = WEFT_UNLIMITED, .cancellable = 1, .on_panic = drop_panic,
+                  .on_worker_start = start_bound, .on_worker_exit = exit_unbound);
     begin();
     for (uint32_t i = 0; i < 4; i++) {
         CHECK_EQ(weft_pool_submit(pool, count_uncancelled, NULL), 0);
@@ -325,8 +319,8 @@ static int leave_elsewhere(void *other)
 
 static void cancel_reaches_a_function_that_left_its_group(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 4, .cancellable = 1}),
-              *other = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
+    weft_pool *pool = POOL_OPEN(.capacity = 4, .cancellable = 1),
+              *other = POOL_OPEN(.capacity = 1, .when_full = WEFT_CALLER_RUNS);
     static struct gate gate;
     begin();
     gate_shut_and_fill(&gate, other, 1);
@@ -414,7 +408,7 @@ static void no_task_is_cancelled_by_an_earlier_call(void)
 {
     uint32_t all = (uint32_t)(2 * test_scale(20000));
     memset(&storm, 0, sizeof storm);
-    storm.pool = pool_open((weft_pool_options){.queue = WEFT_UNLIMITED, .cancellable = 1});
+    storm.pool = POOL_OPEN(.queue = WEFT_UNLIMITED, .cancellable = 1);
     struct body bodies[] = {{.function = submit_amid_cancels},
                             {.function = submit_amid_cancels, .thread = true},
                             {.function = cancel_often, .arg = &all},

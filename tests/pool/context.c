@@ -25,14 +25,6 @@ static void begin(void)
     seen.expected = -ECANCELED;
 }
 
-static void plain_wait(void *arg)
-{
-    atomic_u32_add_seq_cst(&seen.begun, 1);
-    int error = weft_sleep(LONG);
-    CHECK_EQ(error, seen.expected);
-    atomic_u32_add_seq_cst(&seen.ended, 1);
-}
-
 static int own_wait(void *arg)
 {
     atomic_u32_add_seq_cst(&seen.begun, 1);
@@ -40,6 +32,11 @@ static int own_wait(void *arg)
     CHECK_EQ(error, seen.expected);
     atomic_u32_add_seq_cst(&seen.ended, 1);
     return error;
+}
+
+static void plain_wait(void *arg)
+{
+    (void)own_wait(arg);
 }
 
 static void never(void *arg)
@@ -74,7 +71,6 @@ static struct {
     weft_group *busy, *idle;
     weft_schedule *late;
     struct submission submitters[BLOCKED];
-    struct body bodies[BLOCKED];
 } whole;
 
 static void fill_running(void)
@@ -101,13 +97,8 @@ static void fill_waiting(void)
     CHECK_EQ(weft_group_go(whole.busy, never_with_handle, NULL), 0);
     CHECK_EQ(weft_group_go(whole.idle, never_with_handle, NULL), 0);
     CHECK_EQ(pool_waiting(whole.pool), QUEUED);
-    for (int i = 0; i < BLOCKED; i++) {
-        whole.submitters[i] =
-            (struct submission){.pool = whole.pool, .function = never, .deadline = WEFT_NEVER};
-        whole.bodies[i] = (struct body){
-            .function = submission_main, .arg = &whole.submitters[i], .thread = i % 2 == 0};
-        body_start(&whole.bodies[i]);
-    }
+    for (int i = 0; i < BLOCKED; i++)
+        submission_start(&whole.submitters[i], whole.pool, never, NULL, i % 2 == 0);
     AWAIT_FIGURE(whole.pool, blocked, BLOCKED);
     CHECK_EQ(weft_pool_submit_after(whole.pool, never, NULL, LONG, NULL), 0);
     CHECK_EQ(weft_pool_submit_every(whole.pool, never, NULL, LONG, &whole.late), 0);
@@ -134,10 +125,8 @@ static void check_ended_at_once(void)
 
 static void check_ended_whole(int error)
 {
-    for (int i = 0; i < BLOCKED; i++) {
-        body_join(&whole.bodies[i]);
-        CHECK_EQ(whole.submitters[i].result, -ESHUTDOWN);
-    }
+    for (int i = 0; i < BLOCKED; i++)
+        CHECK_EQ(submission_end(&whole.submitters[i]), -ESHUTDOWN);
     CHECK_EQ(task_result(whole.running), error);
     CHECK_EQ(weft_group_close(whole.busy), error);
     CHECK_EQ(weft_group_close(whole.idle), -ECANCELED);
@@ -147,8 +136,8 @@ static void check_ended_whole(int error)
     CHECK_EQ(weft_pool_stop(whole.pool, WEFT_NEVER), 0);
     CHECK_EQ(weft_pool_state(whole.pool), WEFT_POOL_STOPPED);
     CHECK_EQ(count_of(&seen.ended), RUNNING - 1);
-    CHECK_FIGURES(pool_stats(whole.pool), FIGURE(completed, RUNNING), FIGURE(dropped, QUEUED + 1),
-                  FIGURE(rejected, BLOCKED + 2), FIGURE(schedules, 0));
+    CHECK_FIGURES(whole.pool, IS(completed, RUNNING), IS(dropped, QUEUED + 1),
+                  IS(rejected, BLOCKED + 2), IS(schedules, 0));
     CHECK_EQ(weft_pool_reopen(whole.pool), error); /* it cannot be opened again */
     CHECK_EQ(weft_pool_state(whole.pool), WEFT_POOL_STOPPED);
     CHECK_EQ(weft_pool_cancel(whole.pool), 0);
@@ -162,16 +151,15 @@ static void check_ended_whole(int error)
 static void open_whole(weft_context *context)
 {
     begin();
-    whole.other = context_open(NULL, 0);
-    whole.pool = pool_open(
-        (weft_pool_options){.capacity = RUNNING, .queue = QUEUED, .context = context, DROPS});
+    whole.other = new_context();
+    whole.pool = POOL_OPEN(.capacity = RUNNING, .queue = QUEUED, .context = context, DROPS);
     fill_running();
     fill_waiting();
 }
 
 static void check_cancelled(void *arg)
 {
-    weft_context *root = context_open(NULL, 0), *context = context_open(root, 0);
+    weft_context *root = new_context(), *context = context_open(root, 0);
     open_whole(context);
     weft_context_cancel(root); /* or one above it */
     check_ended_at_once();
@@ -182,7 +170,7 @@ static void check_cancelled(void *arg)
 
 static void check_closed(void *arg)
 {
-    weft_context *context = context_open(NULL, 0);
+    weft_context *context = new_context();
     open_whole(context);
     weft_context_close(context);
     check_ended_at_once();
@@ -220,7 +208,7 @@ static void a_timeout_is_the_end_of_the_pool(void)
 
 static void a_context_that_has_ended_opens_no_pool(void)
 {
-    weft_context *context = context_open(NULL, 0);
+    weft_context *context = new_context();
     weft_pool *pool = POOL_POISON;
     weft_pools *pools = (weft_pools *)(uintptr_t)0xdead;
     weft_pool_options options = {.capacity = 1, .prestart = 1, .context = context};
@@ -265,10 +253,10 @@ static void wait_in_line(void *arg)
 
 static void own_tasks_are_refused_too(void)
 {
-    weft_context *context = context_open(NULL, 0);
+    weft_context *context = new_context();
     begin();
     CHECK_EQ(weft_wg_init(&own.over, 1), 0);
-    own.pool = pool_open((weft_pool_options){.capacity = 2, .context = context, DROPS});
+    own.pool = POOL_OPEN(.capacity = 2, .context = context, DROPS);
     CHECK_EQ(weft_pool_submit(own.pool, submit_after_the_end, NULL), 0);
     CHECK_EQ(weft_pool_submit(own.pool, wait_in_line, NULL), 0);
     AWAIT_FIGURE(own.pool, blocked, 1);
@@ -289,10 +277,10 @@ static void await_cancelled(void (*function)(void *), void *arg, void *data)
 
 static void what_runs_is_cancelled_first(void)
 {
-    weft_context *context = context_open(NULL, 0);
+    weft_context *context = new_context();
     begin();
-    weft_pool *pool = pool_open((weft_pool_options){
-        .capacity = 1, .queue = 1, .context = context, .on_drop = await_cancelled});
+    weft_pool *pool =
+        POOL_OPEN(.capacity = 1, .queue = 1, .context = context, .on_drop = await_cancelled);
     CHECK_EQ(weft_pool_submit(pool, plain_wait, NULL), 0);
     await(&seen.begun, 1);
     CHECK_EQ(weft_pool_submit(pool, never, NULL), 0);
@@ -306,10 +294,10 @@ static void what_runs_is_cancelled_first(void)
 static void it_may_end_while_the_pool_stops(void)
 {
     static struct gate gate;
-    weft_context *context = context_open(NULL, 0);
+    weft_context *context = new_context();
     begin();
     gate_shut(&gate);
-    own.pool = pool_open((weft_pool_options){.capacity = 3, .queue = 1, .context = context, DROPS});
+    own.pool = POOL_OPEN(.capacity = 3, .queue = 1, .context = context, DROPS);
     gate_fill_firmly(&gate, own.pool, 1);
     CHECK_EQ(weft_pool_submit(own.pool, plain_wait, NULL), 0);
     await(&seen.begun, 1);
@@ -334,9 +322,9 @@ static void it_may_end_while_the_pool_stops(void)
 /* While it is stopped, and again open before that. */
 static void it_may_end_while_the_pool_is_stopped(void)
 {
-    weft_context *context = context_open(NULL, 0);
+    weft_context *context = new_context();
     begin();
-    weft_pool *pool = pool_open((weft_pool_options){.prestart = 2, .context = context});
+    weft_pool *pool = POOL_OPEN(.prestart = 2, .context = context);
     submit_counts(pool, &seen.ran, 5);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK_EQ(weft_pool_reopen(pool), 0);
@@ -354,10 +342,10 @@ static void it_may_end_while_the_pool_is_stopped(void)
 /* A pool that is closed first does not hear of it. */
 static void it_may_outlive_the_pool(void)
 {
-    weft_context *context = context_open(NULL, 0);
+    weft_context *context = new_context();
     begin();
     for (int i = 0; i < 3; i++) {
-        weft_pool *pool = pool_open((weft_pool_options){.prestart = i, .context = context});
+        weft_pool *pool = POOL_OPEN(.prestart = i, .context = context);
         submit_counts(pool, &seen.ran, 5);
         if (i == 1)
             CHECK_EQ(weft_pool_cancel(pool), 0);
@@ -370,10 +358,9 @@ static void it_may_outlive_the_pool(void)
 
 static void a_paused_pool_ends_too(void)
 {
-    weft_context *context = context_open(NULL, 0);
+    weft_context *context = new_context();
     begin();
-    weft_pool *pool =
-        pool_open_paused((weft_pool_options){.capacity = 1, .queue = 2, .context = context, DROPS});
+    weft_pool *pool = POOL_OPEN_PAUSED(.capacity = 1, .queue = 2, .context = context, DROPS);
     submit_many(pool, never, NULL, 3);
     CHECK_EQ(weft_pool_submit_after(pool, never, NULL, 0, NULL), 0);
     AWAIT_FIGURE(pool, blocked, 1); /* its time has come, and it stands in line */
@@ -393,10 +380,9 @@ static void end_context(void *context)
 
 static void tasks_may_end_their_pool(void)
 {
-    weft_context *context = context_open(NULL, 0);
+    weft_context *context = new_context();
     begin();
-    weft_pool *pool =
-        pool_open((weft_pool_options){.capacity = 2, .queue = 10, .context = context, DROPS});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = 10, .context = context, DROPS);
     CHECK_EQ(weft_pool_submit(pool, plain_wait, NULL), 0);
     await(&seen.begun, 1);
     CHECK_EQ(weft_pool_pause(pool), 0);
@@ -421,10 +407,9 @@ static void end_current(void *arg)
 static void what_a_task_cancels_is_replaced_by_a_cancel(void)
 {
     int clean = 0, cancelled = -ECANCELED;
-    weft_context *context = context_open(NULL, 0);
+    weft_context *context = new_context();
     for (int i = 0; i < 2; i++) {
-        weft_pool *pool =
-            pool_open((weft_pool_options){.context = i == 0 ? context : NULL, .cancellable = i});
+        weft_pool *pool = POOL_OPEN(.context = i == 0 ? context : NULL, .cancellable = i);
         for (int j = 0; j < 3; j++) {
             CHECK_EQ(weft_pool_submit(pool, end_current, &clean), 0);
             CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
@@ -456,10 +441,9 @@ static int await_dropped(void *pool)
 
 static void lent_places_come_back(void)
 {
-    weft_context *context = context_open(NULL, 0);
+    weft_context *context = new_context();
     begin();
-    weft_pool *pool =
-        pool_open((weft_pool_options){.capacity = 1, .queue = 10, .context = context});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = 10, .context = context);
     weft_task *task = start_task(pool, await_dropped, pool);
     while (pool_stats(pool).lending == 0)
         weft_yield();
@@ -474,7 +458,7 @@ static void lent_places_come_back(void)
 /* Several pools. */
 static void a_family_ends_as_one(void)
 {
-    weft_context *context = context_open(NULL, 0);
+    weft_context *context = new_context();
     weft_pools *pools;
     weft_pool_stats stats;
     weft_pool_options options = {.capacity = 1, .queue = 5, .context = context, DROPS};
@@ -568,12 +552,9 @@ static void it_ends_amid_everything(void)
     int64_t rounds = test_scale(300);
     for (int64_t round = 0; round < rounds; round++) {
         memset(&race, 0, sizeof race);
-        race.context = context_open(NULL, 0);
-        race.pool = pool_open((weft_pool_options){.capacity = 2 + round % 3,
-                                                  .queue = round % 4,
-                                                  .prestart = round % 2,
-                                                  .context = race.context,
-                                                  .on_drop = count_drop});
+        race.context = new_context();
+        race.pool = POOL_OPEN(.capacity = 2 + round % 3, .queue = round % 4, .prestart = round % 2,
+                              .context = race.context, .on_drop = count_drop);
         struct body bodies[] = {{.function = submit_until_the_end},
                                 {.function = submit_until_the_end, .thread = true},
                                 {.function = submit_until_the_end},
@@ -598,9 +579,9 @@ static void it_ends_while_the_pool_is_closed(void)
     int64_t rounds = test_scale(1000);
     for (int64_t round = 0; round < rounds; round++) {
         memset(&race, 0, sizeof race);
-        race.context = context_open(NULL, 0);
-        weft_pool *pool = pool_open((weft_pool_options){
-            .queue = WEFT_UNLIMITED, .context = race.context, .on_drop = count_drop});
+        race.context = new_context();
+        weft_pool *pool =
+            POOL_OPEN(.queue = WEFT_UNLIMITED, .context = race.context, .on_drop = count_drop);
         submit_many(pool, count_run, NULL, round % 5);
         struct body body = {
             .function = end_context_now, .arg = race.context, .thread = round % 2 != 0};

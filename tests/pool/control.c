@@ -30,10 +30,8 @@ static void abort_drops_what_has_not_begun(void *arg)
 {
     static struct gate gate;
     for (int variant = 0; variant < 4; variant++) {
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1 + variant % 2,
-                                                        .queue = WEFT_UNLIMITED,
-                                                        .on_drop = note_abort,
-                                                        .data = &aborted});
+        weft_pool *pool = POOL_OPEN(.capacity = 1 + variant % 2, .queue = WEFT_UNLIMITED,
+                                    .on_drop = note_abort, .data = &aborted);
         bool inside = variant >= 2;
         memset(&aborted, 0, sizeof aborted);
         gate_shut(&gate);
@@ -77,8 +75,8 @@ static void abort_empties_inboxes(void *arg)
 {
     memset(&aborted, 0, sizeof aborted);
     memset(&holder, 0, sizeof holder);
-    weft_pool *pool = pool_open_paused((weft_pool_options){
-        .capacity = 1, .queue = WEFT_UNLIMITED, .on_drop = note_abort, .data = &aborted});
+    weft_pool *pool = POOL_OPEN_PAUSED(.capacity = 1, .queue = WEFT_UNLIMITED,
+                                       .on_drop = note_abort, .data = &aborted);
     CHECK_EQ(weft_pool_submit(pool, hold_processor, NULL), 0);
     for (int i = 0; i < ABORTED; i++)
         CHECK_EQ(weft_pool_submit(pool, count_task, &aborted.ran[i]), 0);
@@ -105,9 +103,8 @@ static void submit_during_abort(void (*function)(void *), void *arg, void *data)
     CHECK(function == count_task);
     CHECK_PTR(arg, &ran);
     uint32_t number = atomic_u32_add_seq_cst(&abortion.dropped, 1);
-    submit_with(
-        abortion.pool, count_task, &abortion.late,
-        (weft_submit_options){.priority = (int)(number % 3) - 1, .key = number % 2 ? 8 : 0});
+    SUBMIT_WITH(abortion.pool, count_task, &abortion.late, .priority = (int)(number % 3) - 1,
+                .key = number % 2 ? 8 : 0);
 }
 
 static void an_abort_drops_what_was_there(void *arg)
@@ -115,11 +112,11 @@ static void an_abort_drops_what_was_there(void *arg)
     enum { TASKS = 1000 };
     memset(&abortion, 0, sizeof abortion);
     atomic_u32_store_relaxed(&ran, 0);
-    abortion.pool = pool_open_paused((weft_pool_options){
-        .capacity = 1, .queue = WEFT_UNLIMITED, .on_drop = submit_during_abort});
+    abortion.pool =
+        POOL_OPEN_PAUSED(.capacity = 1, .queue = WEFT_UNLIMITED, .on_drop = submit_during_abort);
     for (int i = 0; i < TASKS; i++)
-        submit_with(abortion.pool, count_task, &ran,
-                    (weft_submit_options){.priority = i % 3 - 1, .key = i % 5 == 0 ? 8 : 0});
+        SUBMIT_WITH(abortion.pool, count_task, &ran, .priority = i % 3 - 1,
+                    .key = i % 5 == 0 ? 8 : 0);
     CHECK_EQ(weft_pool_abort(abortion.pool), TASKS);
     CHECK_EQ(count_of(&abortion.dropped), TASKS);
     CHECK_EQ(pool_waiting(abortion.pool), TASKS);
@@ -132,7 +129,7 @@ static void an_abort_drops_what_was_there(void *arg)
 static void a_paused_pool_begins_nothing(void *arg)
 {
     static struct gate gate;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = 10);
     gate_shut_and_fill(&gate, pool, 1);
     atomic_u32_store_relaxed(&ran, 0);
     CHECK_EQ(weft_pool_pause(pool), 0);
@@ -162,7 +159,7 @@ static void a_paused_pool_begins_nothing(void *arg)
 static void a_pause_is_remembered(void *arg)
 {
     static struct gate gate;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = 10);
     CHECK_EQ(weft_pool_state(pool), WEFT_POOL_OPEN);
     gate_shut_and_fill(&gate, pool, 1);
     atomic_u32_store_relaxed(&ran, 0);
@@ -198,7 +195,7 @@ static void resume_task(void *arg)
 
 static void tasks_may_pause_their_pool(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 100});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = 100);
     atomic_u32_store_relaxed(&ran, 0);
     submit_many(pool, resume_task, pool, 50);
     await(&ran, 50);
@@ -211,7 +208,7 @@ static void tasks_may_pause_their_pool(void)
 static void pause_amid_short_tasks(void *arg)
 {
     int64_t rounds = test_scale(150);
-    weft_pool *pool = pool_open((weft_pool_options){.queue = WEFT_UNLIMITED});
+    weft_pool *pool = POOL_OPEN(.queue = WEFT_UNLIMITED);
     for (int64_t round = 0; round < rounds; round++) {
         submit_counts(pool, &ran, 200);
         CHECK_EQ(weft_pool_pause(pool), 0);
@@ -238,7 +235,7 @@ static void pause_stops_short_tasks(void)
 static void check_tune(void *arg)
 {
     static struct gate gate, second;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = WEFT_UNLIMITED});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = WEFT_UNLIMITED);
     gate_shut(&gate);
     submit_many(pool, gate_task, &gate, 30);
     await(&gate.gauge.now, 2);
@@ -278,8 +275,7 @@ static void check_tune_down(void *arg)
     static struct gate gate;
     static char sleeps;
     int64_t count = test_scale(200);
-    weft_pool *pool = pool_open(
-        (weft_pool_options){.capacity = 10, .queue = WEFT_UNLIMITED, .expiry = WEFT_NEVER});
+    weft_pool *pool = POOL_OPEN(.capacity = 10, .queue = WEFT_UNLIMITED, .expiry = WEFT_NEVER);
     for (int64_t capacity = 5; capacity >= 1; capacity -= 2) {
         CHECK_EQ(weft_pool_tune(pool, 10), 0);
         gate_shut_and_fill(&gate, pool, 10);
@@ -324,7 +320,7 @@ static void tune_down_while_all_compute(void *arg)
     int64_t count = test_scale(500);
     memset(&single, 0, sizeof single);
     memset(&holder, 0, sizeof holder);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = WEFT_UNLIMITED});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = WEFT_UNLIMITED);
     submit_many(pool, hold_processor, NULL, 2);
     await(&holder.begun, 2);
     submit_many(pool, compute_alone, NULL, count);
@@ -353,7 +349,7 @@ static void tune_admits_the_line(void)
 {
     static struct gate gate;
     struct submission own[BLOCKED];
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     gate_shut_and_fill(&gate, pool, 1);
     for (int i = 0; i < BLOCKED; i++)
         submission_start(&own[i], pool, gate_task, &gate, i % 2 == 0);
@@ -371,7 +367,7 @@ static void tune_admits_the_line(void)
 static void the_queue_is_tuned(void *arg)
 {
     struct gate gate;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     CHECK_EQ(weft_pool_tune_queue(pool, -1), -EINVAL);
     CHECK_EQ(weft_pool_tune_queue(NULL, 1), -EINVAL);
     gate_shut_and_fill(&gate, pool, 1);

@@ -20,7 +20,7 @@ static void every_fault_is_isolated(void *arg)
 {
     for (int i = 0; i < KINDS; i++) {
         atomic_u32 ran = {0};
-        weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10});
+        weft_pool *pool = POOL_OPEN(ISOLATES, .capacity = 1, .queue = 10);
         CHECK_EQ(weft_pool_submit(pool, crash_task, fault_arg(kinds[i])), 0);
         CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
         CHECK_EQ(weft_pool_submit(pool, park_and_crash, fault_arg(kinds[i])), 0);
@@ -28,8 +28,8 @@ static void every_fault_is_isolated(void *arg)
         CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
         weft_pool_stats stats = pool_stats(pool);
         CHECK_EQ(count_of(&ran), 2);
-        CHECK_FIGURES(stats, FIGURE(submitted, 4), FIGURE(completed, 4), FIGURE(crashed, 2),
-                      FIGURE(panicked, 0), FIGURE(most_workers, 1), FIGURE(workers, 0));
+        CHECK_STATS(stats, IS(submitted, 4), IS(completed, 4), IS(crashed, 2), IS(panicked, 0),
+                    IS(most_workers, 1), IS(workers, 0));
         pool_close(pool);
     }
 }
@@ -57,8 +57,7 @@ static void the_handler_is_told(void *arg)
 {
     enum { FUNCTION_MOST = 2048 };
     memset(&told, 0, sizeof told);
-    weft_pool *pool =
-        pool_open((weft_pool_options){ISOLATES, .on_panic = note_crash, .data = &told});
+    weft_pool *pool = POOL_OPEN(ISOLATES, .on_panic = note_crash, .data = &told);
     CHECK_EQ(weft_pool_submit(pool, crash_task, fault_arg(fault_null_write)), 0);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK_EQ(count_of(&told.count), 1);
@@ -82,7 +81,7 @@ static int crash_function(void *fault)
 static void handle_body(void *arg)
 {
     weft_panic_info info;
-    weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 2, .queue = 10});
+    weft_pool *pool = POOL_OPEN(ISOLATES, .capacity = 2, .queue = 10);
     weft_task *task = start_task(pool, crash_with_handle, fault_arg(fault_overflow));
     CHECK_EQ(task_result(task), -EFAULT);
     CHECK_EQ(weft_task_panic(task, &info), 0);
@@ -97,7 +96,7 @@ static void group_body(void *arg)
 {
     weft_panic_info info;
     atomic_u32 ran = {0};
-    weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 2, .queue = 100});
+    weft_pool *pool = POOL_OPEN(ISOLATES, .capacity = 2, .queue = 100);
     weft_group_options options = {.keep_going = 1, .collect = 1};
     weft_group *group = group_over(pool, &options);
     for (int i = 0; i < 10; i++)
@@ -134,10 +133,9 @@ static void keys_body(void *arg)
 {
     enum { TASKS = 30 };
     atomic_u32_store_relaxed(&next_in_order, 0);
-    weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 4, .queue = 100});
+    weft_pool *pool = POOL_OPEN(ISOLATES, .capacity = 4, .queue = 100);
     for (uintptr_t i = 0; i < TASKS; i++)
-        submit_with(pool, in_order, (void *)i,
-                    (weft_submit_options){.key = 7, .priority = (int)(i % 3) - 1});
+        SUBMIT_WITH(pool, in_order, (void *)i, .key = 7, .priority = (int)(i % 3) - 1);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK_EQ(count_of(&next_in_order), TASKS);
     CHECK_EQ(pool_stats(pool).crashed, TASKS / 3);
@@ -148,16 +146,15 @@ static void priorities_body(void *arg)
 {
     atomic_u32 ran = {0};
     struct gate gate;
-    weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 100});
+    weft_pool *pool = POOL_OPEN(ISOLATES, .capacity = 1, .queue = 100);
     gate_shut_and_fill(&gate, pool, 1);
     for (int i = 0; i < 30; i++)
-        submit_with(pool, i % 2 == 0 ? crash_task : count_task,
-                    i % 2 == 0 ? fault_arg(fault_null_write) : &ran,
-                    (weft_submit_options){.priority = i % 3 - 1});
+        SUBMIT_WITH(pool, i % 2 == 0 ? crash_task : count_task,
+                    i % 2 == 0 ? fault_arg(fault_null_write) : &ran, .priority = i % 3 - 1);
     gate_open(&gate);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK_EQ(count_of(&ran), 15);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(crashed, 15), FIGURE(completed, 31));
+    CHECK_FIGURES(pool, IS(crashed, 15), IS(completed, 31));
     pool_close(pool);
 }
 
@@ -175,9 +172,9 @@ static void copies_body(void *arg)
     char copy[WEFT_COPY_MAX] = {0};
     void (*fault)(void) = fault_null_write;
     memcpy(copy, &fault, sizeof fault);
-    weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 100});
+    weft_pool *pool = POOL_OPEN(ISOLATES, .capacity = 1, .queue = 100);
     for (int i = 0; i < 5; i++)
-        submit_with(pool, crash_with_copy, copy, (weft_submit_options){.copy = sizeof copy});
+        SUBMIT_WITH(pool, crash_with_copy, copy, .copy = sizeof copy);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK_EQ(pool_stats(pool).crashed, 5);
     pool_close(pool);
@@ -201,7 +198,7 @@ static int wait_in_context(void *arg)
 static void contexts_are_left(void *arg)
 {
     weft_task *task;
-    weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1});
+    weft_pool *pool = POOL_OPEN(ISOLATES, .capacity = 1);
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(weft_task_start(&task, pool, crash_with_handle, fault_arg(fault_null_write), NULL),
                  0);
@@ -226,7 +223,7 @@ static void several_pools_count_them(void *arg)
     for (int i = 0; i < 2; i++)
         CHECK_EQ(weft_pool_stop(weft_pools_get(pools, i), WEFT_NEVER), 0);
     CHECK_EQ(weft_pools_stats(pools, &stats), 0);
-    CHECK_FIGURES(stats, FIGURE(completed, 3), FIGURE(crashed, 3));
+    CHECK_STATS(stats, IS(completed, 3), IS(crashed, 3));
     CHECK_EQ(weft_pools_close(pools), 0);
 }
 
@@ -246,11 +243,11 @@ static void panic_and_crash(void *arg)
 static void a_panic_may_crash(void *arg)
 {
     atomic_u32 ran = {0};
-    weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10});
+    weft_pool *pool = POOL_OPEN(ISOLATES, .capacity = 1, .queue = 10);
     CHECK_EQ(weft_pool_submit(pool, panic_and_crash, NULL), 0);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(crashed, 1), FIGURE(panicked, 0));
+    CHECK_FIGURES(pool, IS(crashed, 1), IS(panicked, 0));
     CHECK_EQ(count_of(&ran), 1);
     pool_close(pool);
 }
@@ -258,7 +255,7 @@ static void a_panic_may_crash(void *arg)
 static void seeded_body(void *arg)
 {
     atomic_u32 ran = {0};
-    weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 3, .queue = 10});
+    weft_pool *pool = POOL_OPEN(ISOLATES, .capacity = 3, .queue = 10);
     for (int i = 0; i < 9; i++)
         CHECK_EQ(weft_pool_submit(pool, i % 3 == 0 ? park_and_crash : count_task,
                                   i % 3 == 0 ? fault_arg(i == 3 ? fault_illegal : fault_null_write)

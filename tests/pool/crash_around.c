@@ -16,8 +16,8 @@ static void the_others_go_on(void *arg)
 {
     int64_t count = test_scale(600), crashes = 0;
     atomic_u32 ran = {0};
-    weft_pool *pool = pool_open(
-        (weft_pool_options){ISOLATES, .capacity = 3, .queue = 20, .max_crashes = WEFT_UNLIMITED});
+    weft_pool *pool =
+        POOL_OPEN(ISOLATES, .capacity = 3, .queue = 20, .max_crashes = WEFT_UNLIMITED);
     for (int64_t i = 0; i < count; i++) {
         bool crashes_now = i % 6 == 0;
         crashes += crashes_now;
@@ -31,7 +31,7 @@ static void the_others_go_on(void *arg)
                  0);
     }
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(completed, count), FIGURE(crashed, crashes));
+    CHECK_FIGURES(pool, IS(completed, count), IS(crashed, crashes));
     CHECK_EQ(count_of(&ran), count - crashes);
     pool_close(pool);
 }
@@ -50,7 +50,7 @@ static void submitters_are_served(void *arg)
     atomic_u32 ran = {0};
     struct submission bodies[4];
     CHECK_EQ(weft_wg_add(&wg, 1), 0);
-    weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 2});
+    weft_pool *pool = POOL_OPEN(ISOLATES, .capacity = 2);
     submit_many(pool, waits_and_crashes, &wg, 2);
     for (int i = 0; i < 4; i++) {
         memset(&bodies[i], 0, sizeof bodies[i]);
@@ -96,7 +96,7 @@ static void code_that_blocks_is_isolated(void *arg)
     void (*const tasks[])(void *) = {crash_blocking, crash_stuck};
     for (int i = 0; i < 2; i++) {
         atomic_u32 ran = {0};
-        weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 2, .queue = 5});
+        weft_pool *pool = POOL_OPEN(ISOLATES, .capacity = 2, .queue = 5);
         CHECK_EQ(weft_pool_submit(pool, tasks[i], &ran), 0);
         CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
         CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
@@ -131,7 +131,7 @@ static void crash_in_front(void *arg)
 static void in_front_body(void *arg)
 {
     enum { MANY = 3 * HOT_STACKS };
-    weft_pool *pool = pool_open((weft_pool_options){ISOLATES});
+    weft_pool *pool = POOL_OPEN(ISOLATES);
     CHECK_EQ(weft_wg_init(&neighbours.gate, 1), 0);
     CHECK_EQ(weft_wg_init(&neighbours.at_gate, MANY), 0);
     CHECK_EQ(weft_wg_init(&neighbours.ended, MANY), 0);
@@ -207,11 +207,11 @@ static void locks_stay_locked(void *arg)
 {
     static weft_mutex mutex;
     memset(&mutex, 0, sizeof mutex);
-    weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10});
+    weft_pool *pool = POOL_OPEN(ISOLATES, .capacity = 1, .queue = 10);
     CHECK_EQ(weft_pool_submit(pool, lock_and_crash, &mutex), 0);
     CHECK_EQ(weft_pool_submit(pool, try_lock, &mutex), 0);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(crashed, 1), FIGURE(panicked, 0));
+    CHECK_FIGURES(pool, IS(crashed, 1), IS(panicked, 0));
     pool_close(pool);
 }
 
@@ -240,7 +240,7 @@ static void check_thread(void *ran)
 static void threads_are_put_right(void *arg)
 {
     atomic_u32 ran = {0};
-    weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10});
+    weft_pool *pool = POOL_OPEN(ISOLATES, .capacity = 1, .queue = 10);
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(weft_pool_submit(pool, change_thread_and_crash, NULL), 0);
         CHECK_EQ(weft_pool_submit(pool, check_thread, &ran), 0);
@@ -261,7 +261,7 @@ static int wait_for_crash(void *arg)
 
 static void a_waiting_task_goes_on(void *arg)
 {
-    weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10});
+    weft_pool *pool = POOL_OPEN(ISOLATES, .capacity = 1, .queue = 10);
     weft_task *task = start_task(pool, wait_for_crash, pool);
     CHECK_EQ(end_task(task), 5);
     CHECK_EQ(pool_stats(pool).crashed, 1);
@@ -284,8 +284,7 @@ static void wait_for_cancel(void *arg)
 static void successors_have_the_pools_context(void *arg)
 {
     weft_task *task;
-    weft_pool *pool =
-        pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10, .cancellable = 1});
+    weft_pool *pool = POOL_OPEN(ISOLATES, .capacity = 1, .queue = 10, .cancellable = 1);
     for (uint32_t i = 1; i <= 5; i++) {
         atomic_u32_store_relaxed(&begun, 0);
         atomic_u32_store_relaxed(&ended, 0);
@@ -307,7 +306,7 @@ static void shutdown_after_crashes(void)
 {
     uint64_t before = weft__stack_figures().quarantined;
     for (int i = 0; i < 3; i++) {
-        weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 2, .queue = 10});
+        weft_pool *pool = POOL_OPEN(ISOLATES, .capacity = 2, .queue = 10);
         for (int task = 0; task < 5; task++)
             CHECK_EQ(weft_pool_submit(pool, crash_task, fault_arg(fault_smash)), 0);
         pool_close(pool);
@@ -321,8 +320,8 @@ static void shutdown_after_crashes(void)
 static void a_sub_pool_crashes(void)
 {
     atomic_u32 ran = {0};
-    weft_pool *parent = pool_open((weft_pool_options){.capacity = 1, .queue = 99});
-    weft_pool *sub = pool_open((weft_pool_options){ISOLATES, .parent = parent, .queue = 99});
+    weft_pool *parent = POOL_OPEN(.capacity = 1, .queue = 99);
+    weft_pool *sub = POOL_OPEN(ISOLATES, .parent = parent, .queue = 99);
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(weft_pool_submit(sub, park_and_crash, fault_arg(fault_null_write)), 0);
         submit_counts(parent, &ran, 2);

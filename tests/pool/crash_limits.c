@@ -91,7 +91,7 @@ static void bad_handler_of_panic(void *arg)
 static void wait_for_crashed(void *arg)
 {
     static weft_mutex mutex;
-    weft_pool *pool = pool_open((weft_pool_options){ISOLATES});
+    weft_pool *pool = POOL_OPEN(ISOLATES);
     CHECK_EQ(weft_pool_submit(pool, lock_and_crash, &mutex), 0);
     CHECK_EQ(weft_pool_close(pool), 0);
     weft_mutex_lock(&mutex);
@@ -111,7 +111,7 @@ static void too_many(void *arg)
 
 static void plain_pool(void *arg)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     CHECK_EQ(weft_pool_submit(pool, null_task, NULL), 0);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
 }

@@ -90,7 +90,7 @@ static void reopen_failing(void)
     uint32_t nth = failing.nth;
     bool persistent = failing.persistent;
     failing_off();
-    opened.pool = pool_open((weft_pool_options){.capacity = 4, .prestart = 2});
+    opened.pool = POOL_OPEN(.capacity = 4, .prestart = 2);
     CHECK_EQ(weft_pool_stop(opened.pool, WEFT_NEVER), 0);
     int result = 1;
     pthread_t thread;
@@ -174,8 +174,8 @@ static void submit_failing(void)
     submit_at_last(act.pool);
     CHECK_EQ(weft_pool_stop(act.pool, WEFT_NEVER), 0);
     CHECK_EQ(count_of(&ran), act.admitted + 1);
-    CHECK_FIGURES(pool_stats(act.pool), FIGURE(submitted, act.admitted + 1),
-                  FIGURE(completed, act.admitted + 1), FIGURE(workers, 0));
+    CHECK_FIGURES(act.pool, IS(submitted, act.admitted + 1), IS(completed, act.admitted + 1),
+                  IS(workers, 0));
     pool_close(act.pool);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
@@ -209,7 +209,7 @@ static void submit_loses_nothing(void)
 static void without_memory_submit_says_so(void *arg)
 {
     uint32_t admitted = 0;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 5, .queue = 20});
+    weft_pool *pool = POOL_OPEN(.capacity = 5, .queue = 20);
     atomic_u32_store_relaxed(&ran, 0);
     failing_on(OS_ALLOC, 1, true);
     for (int i = 0; i < 10; i++) {
@@ -275,14 +275,14 @@ static void submit_without_workers(int64_t fibers)
     void *args[] = {&ran, &ran};
     weft_task *task = NULL;
     limit_fibers(fibers);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 10, .queue = WEFT_UNLIMITED});
+    weft_pool *pool = POOL_OPEN(.capacity = 10, .queue = WEFT_UNLIMITED);
     crowd_comes(fibers);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -EAGAIN);
     CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), -EAGAIN);
     CHECK_EQ(weft_pool_submit_batch(pool, count_task, args, 2, WEFT_NEVER), -EAGAIN);
     CHECK_EQ(weft_task_start(&task, pool, count_handle, &ran, NULL), -EAGAIN);
     CHECK_PTR(task, NULL);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(submitted, 0), FIGURE(rejected, 4), FIGURE(workers, 0));
+    CHECK_FIGURES(pool, IS(submitted, 0), IS(rejected, 4), IS(workers, 0));
     crowd_goes();
     submit_counts(pool, &ran, MANY); /* now there may be */
     pool_close(pool);
@@ -296,7 +296,7 @@ static void submit_behind_the_only_worker(int64_t fibers)
 {
     static struct gate gate;
     limit_fibers(fibers + 1);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 10, .queue = WEFT_UNLIMITED});
+    weft_pool *pool = POOL_OPEN(.capacity = 10, .queue = WEFT_UNLIMITED);
     gate_shut_and_fill(&gate, pool, 1);
     crowd_comes(fibers);
     submit_counts(pool, &ran, MANY);
@@ -322,7 +322,7 @@ static void tasks_wait_for_workers(void)
 static void a_submitter_in_line_gets_the_error(void)
 {
     static struct gate gate;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     gate_shut_and_fill(&gate, pool, 1);
     atomic_u32_store_relaxed(&ran, 0);
     struct submission own;

@@ -107,7 +107,7 @@ static void in_parent_only(void *arg)
 static void children_run_no_other_task(void)
 {
     enum { OTHERS = 30 };
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 2 * OTHERS});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = 2 * OTHERS);
     begin();
     atomic_u32_store_relaxed(&ran, 0);
     CHECK_EQ(weft_pool_pause(pool), 0);
@@ -121,7 +121,7 @@ static void children_run_no_other_task(void)
 
 static void children_of_tasks_with_a_handle(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 4});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = 4);
     begin();
     weft_task *task = start_task(pool, fork_handle, NULL);
     CHECK_EQ(end_task(task), 3);
@@ -134,7 +134,7 @@ static void children_of_callers_that_run_tasks(void *arg)
 {
     struct gate gate;
     void *args[3] = {NULL, NULL, NULL};
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .when_full = WEFT_CALLER_RUNS);
     gate_shut_and_fill(&gate, pool, 1);
     begin();
     CHECK_EQ(weft_pool_submit(pool, fork_task, NULL), 0);
@@ -285,8 +285,8 @@ static void children_of_crashed_tasks(void)
 {
     if (test_emulated() || WEFT_ASAN || WEFT_TSAN) /* their own handlers, or none */
         return;
-    weft_pool *pool = pool_open((weft_pool_options){
-        .capacity = 1, .queue = 4, .isolate_crashes = 1, .on_panic = fork_on_panic});
+    weft_pool *pool =
+        POOL_OPEN(.capacity = 1, .queue = 4, .isolate_crashes = 1, .on_panic = fork_on_panic);
     begin();
     atomic_u32_store_relaxed(&ran, 0);
     CHECK_EQ(weft_pool_submit(pool, crash_task, NULL), 0);
@@ -331,7 +331,7 @@ static void call_pool(void)
 
 static void a_forked_child_is_refused(void *arg)
 {
-    left.pool = pool_open((weft_pool_options){.capacity = 2, .queue = 5, .prestart = 1});
+    left.pool = POOL_OPEN(.capacity = 2, .queue = 5, .prestart = 1);
     atomic_u32_store_relaxed(&ran, 0);
     submit_counts(left.pool, &ran, 3);
     in_fork(call_pool);

@@ -28,12 +28,8 @@ static void note_drop(void (*function)(void *), void *arg, void *data)
 static void full_open(int when_full, int64_t max_blocked)
 {
     memset(&full, 0, sizeof full);
-    full.pool = pool_open((weft_pool_options){.capacity = CAPACITY,
-                                              .queue = QUEUE,
-                                              .when_full = when_full,
-                                              .max_blocked = max_blocked,
-                                              .on_drop = note_drop,
-                                              .data = &full});
+    full.pool = POOL_OPEN(.capacity = CAPACITY, .queue = QUEUE, .when_full = when_full,
+                          .max_blocked = max_blocked, .on_drop = note_drop, .data = &full);
     gate_shut_and_fill(&full.gate, full.pool, CAPACITY);
     for (int i = 0; i < QUEUE; i++)
         CHECK_EQ(weft_pool_try_submit(full.pool, count_task, &full.ran[i]), 0);
@@ -97,7 +93,7 @@ static void full_is_run_by_the_caller(void *arg)
         CHECK_PTR(weft_context_current(), context);
         if (weft_self() == NULL)
             CHECK(pthread_equal(runner.thread, pthread_self()));
-        CHECK_FIGURES(pool_stats(full.pool), FIGURE(completed, i), FIGURE(submitted, FULL + i));
+        CHECK_FIGURES(full.pool, IS(completed, i), IS(submitted, FULL + i));
     }
     CHECK_EQ(weft_pool_try_submit(full.pool, count_task, &full.ran[3]), 0);
     CHECK_EQ(count_of(&full.ran[3]), 1);
@@ -132,8 +128,8 @@ static void full_drops_the_oldest(void *arg)
 
     /* If none waits, the new one. */
     memset(&full, 0, sizeof full);
-    full.pool = pool_open((weft_pool_options){
-        .capacity = 1, .when_full = WEFT_DROP_OLDEST, .on_drop = note_drop, .data = &full});
+    full.pool = POOL_OPEN(.capacity = 1, .when_full = WEFT_DROP_OLDEST, .on_drop = note_drop,
+                          .data = &full);
     gate_shut_and_fill(&full.gate, full.pool, 1);
     CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[5]), 0);
     CHECK_EQ(count_of(&full.drops), 1);
@@ -148,11 +144,8 @@ static void the_oldest_may_be_behind_a_task_that_computes(void *arg)
 {
     memset(&full, 0, sizeof full);
     memset(&holder, 0, sizeof holder);
-    full.pool = pool_open_paused((weft_pool_options){.capacity = 1,
-                                                     .queue = 5,
-                                                     .when_full = WEFT_DROP_OLDEST,
-                                                     .on_drop = note_drop,
-                                                     .data = &full});
+    full.pool = POOL_OPEN_PAUSED(.capacity = 1, .queue = 5, .when_full = WEFT_DROP_OLDEST,
+                                 .on_drop = note_drop, .data = &full);
     CHECK_EQ(weft_pool_submit(full.pool, hold_processor, NULL), 0);
     for (int i = 0; i < 5; i++)
         CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[i]), 0);
@@ -208,11 +201,8 @@ static void drops_are_told_exactly_once(void)
         struct body bodies[DROPPERS];
         int64_t ends = 0, drops = 0;
         memset(fates.fates, 0, sizeof fates.fates);
-        fates.pool = pool_open((weft_pool_options){.capacity = 3,
-                                                   .queue = 20,
-                                                   .when_full = when_full,
-                                                   .on_drop = drop_fate,
-                                                   .data = &fates});
+        fates.pool = POOL_OPEN(.capacity = 3, .queue = 20, .when_full = when_full,
+                               .on_drop = drop_fate, .data = &fates);
         for (int i = 0; i < DROPPERS; i++)
             bodies[i] = (struct body){
                 .function = submit_fates, .arg = fates.fates[i], .thread = i % 2 == 0};
@@ -225,7 +215,7 @@ static void drops_are_told_exactly_once(void)
                 ends += fate == 1;
                 drops += fate == 0x100;
             }
-        CHECK_FIGURES(pool_stats(fates.pool), FIGURE(completed, ends), FIGURE(dropped, drops));
+        CHECK_FIGURES(fates.pool, IS(completed, ends), IS(dropped, drops));
         pool_close(fates.pool);
     }
 }
@@ -287,11 +277,11 @@ static void a_wait_ends_with_its_deadline(void *arg)
         CHECK_EQ(weft_pool_submit_with(full.pool, count_task, &full.ran[3], &options), -ETIMEDOUT);
         CHECK(weft_now() >= deadline);
     }
-    CHECK_FIGURES(pool_stats(full.pool), FIGURE(blocked, 0), FIGURE(rejected, 9));
+    CHECK_FIGURES(full.pool, IS(blocked, 0), IS(rejected, 9));
     full_close(0x7, 0, 0);
 
     /* With room the deadline does not matter. */
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 4});
+    weft_pool *pool = POOL_OPEN(.capacity = 4);
     atomic_u32_store_relaxed(&ran, 0);
     CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, WEFT_NOW), 0);
     CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, weft_after(LONG)), 0);
@@ -322,7 +312,7 @@ static void stand_in_line(int64_t queue)
 {
     static struct gate gate;
     weft_context *context = new_context();
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = queue});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = queue);
     gate_shut_and_fill(&gate, pool, 1);
     atomic_u32_store_relaxed(&line.began.length, 0);
     for (int i = 0; i < LINE; i++) {
@@ -385,7 +375,7 @@ static void wait_in_the_crowd(void *arg)
     enum { PUSHERS = 6 };
     struct body bodies[PUSHERS];
     int64_t rounds = test_scale(200);
-    overtaking.pool = pool_open((weft_pool_options){.capacity = 1});
+    overtaking.pool = POOL_OPEN(.capacity = 1);
     atomic_u32_store_relaxed(&overtaking.over, 0);
     for (int i = 0; i < PUSHERS; i++) {
         bodies[i] = (struct body){.function = push, .thread = i % 3 == 0};
@@ -421,13 +411,13 @@ static void check_cancel(bool thread, int64_t timeout)
         weft_context_cancel(context);
     }
     CHECK_EQ(submission_end(&own), timeout == 0 ? -ECANCELED : -ETIMEDOUT);
-    CHECK_FIGURES(pool_stats(full.pool), FIGURE(blocked, 0), FIGURE(rejected, 1));
+    CHECK_FIGURES(full.pool, IS(blocked, 0), IS(rejected, 1));
     body_run(submission_main, &own, thread); /* and at once, if it is cancelled before */
     CHECK_EQ(own.result, timeout == 0 ? -ECANCELED : -ETIMEDOUT);
     full_close(0x7, 0, 0);
 
     /* A submit that need not wait succeeds. */
-    own.pool = pool_open((weft_pool_options){.capacity = 1});
+    own.pool = POOL_OPEN(.capacity = 1);
     body_run(submission_main, &own, thread);
     CHECK_EQ(own.result, 0);
     pool_close(own.pool);

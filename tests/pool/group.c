@@ -29,7 +29,7 @@ static void arguments(void)
 {
     weft_group *const poison = (weft_group *)(uintptr_t)0xdead;
     weft_group *group = poison;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     CHECK_EQ(weft_pool_group(NULL, pool, NULL), -EINVAL);
     CHECK_EQ(weft_pool_group(&group, NULL, NULL), -EINVAL);
     CHECK_EQ(weft_pool_group(&group, pool, &(weft_group_options){.limit = -1}), -EINVAL);
@@ -58,7 +58,7 @@ static void waits_for_all(void *arg)
 {
     enum { MEMBERS = 100 };
     for (int limit = 0; limit < 2; limit++) {
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 5, .queue = 10});
+        weft_pool *pool = POOL_OPEN(.capacity = 5, .queue = 10);
         weft_group *group = group_over(pool, &(weft_group_options){.limit = limit * 3});
         for (int round = 0; round < 3; round++) {
             int written[MEMBERS] = {0};
@@ -79,7 +79,7 @@ static void members_are_tasks(void *arg)
 {
     struct gate gate;
     gate_shut(&gate);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 3, .queue = 4});
+    weft_pool *pool = POOL_OPEN(.capacity = 3, .queue = 4);
     weft_group *group = group_over(pool, NULL);
     for (int i = 0; i < 7; i++)
         CHECK_EQ(weft_group_go(group, gate_handle, &gate), 0);
@@ -100,7 +100,7 @@ static void members_are_tasks(void *arg)
 static void first_error_cancels(void *arg)
 {
     for (int limit = 0; limit < 2; limit++) {
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 20});
+        weft_pool *pool = POOL_OPEN(.capacity = 20);
         weft_group *group = group_over(pool, &(weft_group_options){.limit = limit * 50});
         atomic_u32 begun = {0};
         for (int i = 0; i < 10; i++)
@@ -119,7 +119,7 @@ static void first_error_cancels(void *arg)
 
 static void keep_going(void *arg)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 20});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = 20);
     weft_group *group = group_over(pool, &(weft_group_options){.keep_going = 1});
     atomic_u32 ran = {0};
     CHECK_EQ(weft_group_go(group, return_error, error_arg(-EIO)), 0);
@@ -142,7 +142,7 @@ static void check_unbound(void *counter)
 
 static void a_worker_is_free_afterwards(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 10});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = 10);
     for (int i = 0; i < 10; i++) {
         atomic_u32 begun = {0};
         weft_group *group = group_over(pool, NULL);
@@ -158,7 +158,7 @@ static void a_worker_is_free_afterwards(void)
 
 static void cancel_ends_the_waits(void *arg)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 10, .queue = 10});
+    weft_pool *pool = POOL_OPEN(.capacity = 10, .queue = 10);
     for (int timed = 0; timed < 2; timed++) {
         weft_group *group =
             group_over(pool, &(weft_group_options){.timeout = timed ? 5 * WEFT_MS : 0});
@@ -176,7 +176,7 @@ static void cancel_ends_the_waits(void *arg)
 /* By an option or by the binding of its opener; running members, or members that never begin. */
 static void a_parent_cancels_too(void *arg)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 4});
+    weft_pool *pool = POOL_OPEN(.capacity = 4);
     for (int i = 0; i < 4; i++) {
         bool bound = i % 2, begun = i / 2;
         int64_t cancelled = pool_stats(pool).cancelled;
@@ -207,7 +207,7 @@ static void a_parent_cancels_too(void *arg)
 static void a_cancelled_group_starts_nothing(void *arg)
 {
     atomic_u32 ran = {0};
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 2});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = 2);
     weft_context *context = new_context();
     for (int parent = 0; parent < 2; parent++) { /* its own context, or its parent */
         weft_group *group = group_over(pool, &(weft_group_options){.context = context});
@@ -241,7 +241,7 @@ static void a_group_is_cancelled_while_a_go_waits(void)
 {
     for (int thread = 0; thread < 2; thread++) {
         struct gate gate;
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+        weft_pool *pool = POOL_OPEN(.capacity = 1);
         gate_shut_and_fill(&gate, pool, 1);
         memset(&goer, 0, sizeof goer);
         goer.group = group_over(pool, NULL);
@@ -263,7 +263,7 @@ static void an_error_skips_what_has_not_begun(void *arg)
     enum { MEMBERS = 1000 };
     for (int keep_going = 0; keep_going < 2; keep_going++) {
         atomic_u32 ran = {0};
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
+        weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = WEFT_UNLIMITED);
         weft_group *group = group_over(pool, &(weft_group_options){.keep_going = keep_going});
         CHECK_EQ(weft_pool_pause(pool), 0);
         CHECK_EQ(weft_group_go(group, return_error, (void *)(intptr_t)-EIO), 0);
@@ -273,8 +273,8 @@ static void an_error_skips_what_has_not_begun(void *arg)
         CHECK_EQ(weft_group_close(group), -EIO);
         weft_pool_stats stats = pool_stats(pool);
         CHECK_EQ(count_of(&ran), keep_going ? MEMBERS : 0);
-        CHECK_FIGURES(stats, FIGURE(completed, keep_going ? MEMBERS + 1 : 1),
-                      FIGURE(cancelled, keep_going ? 0 : MEMBERS), FIGURE(failed, 1));
+        CHECK_STATS(stats, IS(completed, keep_going ? MEMBERS + 1 : 1),
+                    IS(cancelled, keep_going ? 0 : MEMBERS), IS(failed, 1));
         pool_close(pool);
     }
 }
@@ -291,7 +291,7 @@ static int run_group_inside(void *pool)
 
 static void a_cancelled_task_ends_its_group(void *arg)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
+    weft_pool *pool = POOL_OPEN(.capacity = 2);
     weft_task *task = start_task(pool, run_group_inside, pool);
     AWAIT_FIGURE(pool, lending, 1);
     CHECK_EQ(weft_task_cancel(task), 1);
@@ -317,7 +317,7 @@ static void never_more_than_the_limit(void *arg)
 {
     static const int64_t limits[] = {1, 3, 16};
     for (int l = 0; l < 3; l++) {
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 8, .queue = 4});
+        weft_pool *pool = POOL_OPEN(.capacity = 8, .queue = 4);
         weft_group *group = group_over(pool, &(weft_group_options){.limit = limits[l]});
         memset(&load, 0, sizeof load);
         for (uintptr_t i = 0; i < (uintptr_t)test_scale(500); i++)
@@ -335,7 +335,7 @@ static void rejected_members(void *arg)
 {
     struct gate gate;
     gate_shut(&gate);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_REJECT});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .when_full = WEFT_REJECT);
     weft_group *group = group_over(pool, &(weft_group_options){.collect = 1});
     CHECK_EQ(weft_group_go(group, gate_handle, &gate), 0);
     await_at_gate(&gate, 1);
@@ -360,8 +360,8 @@ static void dropped_members_do_not_hang_the_group(void *arg)
             gate_shut(&gate);
             atomic_u32 ran = {0};
             bool aborts = policies[i] == WEFT_BLOCK;
-            weft_pool *pool = pool_open((weft_pool_options){
-                .capacity = 1, .queue = 5, .when_full = policies[i], .on_drop = no_drop});
+            weft_pool *pool =
+                POOL_OPEN(.capacity = 1, .queue = 5, .when_full = policies[i], .on_drop = no_drop);
             weft_group *group = group_over(pool, &(weft_group_options){.limit = limit * 100});
             CHECK_EQ(weft_group_go(group, firm_gate_handle, &gate), 0);
             await_at_gate(&gate, 1);
@@ -375,8 +375,7 @@ static void dropped_members_do_not_hang_the_group(void *arg)
             gate_open(&gate);
             CHECK_EQ(weft_group_close(group), -ECANCELED);
             CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-            CHECK_FIGURES(pool_stats(pool), FIGURE(dropped, aborts ? 5 : 1),
-                          FIGURE(cancelled, aborts ? 0 : 5));
+            CHECK_FIGURES(pool, IS(dropped, aborts ? 5 : 1), IS(cancelled, aborts ? 0 : 5));
             CHECK_EQ(count_of(&ran), 0);
             pool_close(pool);
         }
@@ -387,7 +386,7 @@ static void the_caller_runs_members(void *arg)
     struct gate gate;
     gate_shut(&gate);
     atomic_u32 ran = {0};
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .when_full = WEFT_CALLER_RUNS);
     weft_group *group = group_over(pool, NULL);
     CHECK_EQ(weft_group_go(group, firm_gate_handle, &gate), 0);
     await_at_gate(&gate, 1);
@@ -418,7 +417,7 @@ static void a_member_that_leaves(void *arg)
     for (int limit = 0; limit < 2; limit++) {
         struct gate gate;
         gate_shut(&gate);
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
+        weft_pool *pool = POOL_OPEN(.capacity = 2);
         weft_group *group = group_over(pool, &(weft_group_options){.limit = limit});
         CHECK_EQ(weft_group_go(group, leave_and_stay, &gate), 0);
         await_at_gate(&gate, 1);
@@ -453,8 +452,7 @@ static void members_start_members(void)
     static const int64_t queues[] = {0, 3, WEFT_UNLIMITED};
     for (int i = 0; i < 3; i++)
         for (int capacity = 1; capacity <= 3; capacity++) {
-            weft_pool *pool =
-                pool_open((weft_pool_options){.capacity = capacity, .queue = queues[i]});
+            weft_pool *pool = POOL_OPEN(.capacity = capacity, .queue = queues[i]);
             tree = (struct tree){.group = group_over(pool, NULL)};
             CHECK_EQ(weft_group_go(tree.group, grow, (void *)(uintptr_t)7), 0);
             CHECK_EQ(weft_group_close(tree.group), 0);

@@ -30,7 +30,7 @@ static void copies_and_results(void *arg)
 {
     enum { MANY = 100 };
     for (int collect = 0; collect < 2; collect++) {
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 3, .queue = 10});
+        weft_pool *pool = POOL_OPEN(.capacity = 3, .queue = 10);
         weft_group *group = group_over(
             pool, &(weft_group_options){.collect = collect, .keep_going = 1, .limit = 7});
         for (int i = 0; i < MANY; i++) {
@@ -78,7 +78,7 @@ static void a_cancelled_group_calls_nothing(void)
         struct gate gate;
         gate_shut(&gate);
         atomic_u32 ran = {0}, *counter = &ran;
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 3});
+        weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = 3);
         weft_group *group =
             group_over(pool, &(weft_group_options){.collect = 1, .keep_going = keep_going});
         CHECK_EQ(weft_group_go(group, firm_gate_handle, &gate), 0);
@@ -111,8 +111,7 @@ static void dropped_members(void *arg)
         struct gate gate;
         gate_shut(&gate);
         atomic_u32 ran = {0}, *counter = &ran;
-        weft_pool *pool =
-            pool_open((weft_pool_options){.capacity = 1, .queue = 2, .when_full = policies[i % 2]});
+        weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = 2, .when_full = policies[i % 2]);
         weft_group *group =
             group_over(pool, &(weft_group_options){.collect = i / 2, .keep_going = 1});
         CHECK_EQ(weft_group_go(group, firm_gate_handle, &gate), 0);
@@ -154,7 +153,7 @@ static void giving_up_before_others(void)
     gate_shut(&gate);
     atomic_u32 ran = {0};
     weft_context *context = new_context();
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     weft_group *group = group_over(pool, &(weft_group_options){.collect = 1});
     CHECK_EQ(weft_group_go(group, firm_gate_handle, &gate), 0);
     await_at_gate(&gate, 1);
@@ -213,7 +212,7 @@ static void panics_are_told_as_given(void)
 {
     int number = 4711;
     memset(&told, 0, sizeof told);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .on_panic = tell});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .on_panic = tell);
     weft_group *group = group_over(pool, &(weft_group_options){.collect = 1});
     CHECK_EQ(weft_group_go_copy(group, panic_now, &number, sizeof number), 0);
     CHECK_EQ(group_error(group), -EOWNERDEAD);
@@ -266,8 +265,7 @@ static void inside_others(void *arg)
     for (int i = 0; i < 4; i++) {
         struct gate gate;
         gate_shut(&gate);
-        weft_pool *pool =
-            pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
+        weft_pool *pool = POOL_OPEN(.capacity = 1, .when_full = WEFT_CALLER_RUNS);
         nested.outer = NULL;
         nested.inner = group_over(pool, NULL);
         nested.leaves = i / 2;

@@ -80,7 +80,7 @@ static void many_submitters(int64_t capacity, int64_t queue, bool waits)
 {
     int64_t rounds = test_scale(200);
     accounts_open();
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = capacity, .queue = queue});
+    weft_pool *pool = POOL_OPEN(.capacity = capacity, .queue = queue);
     struct clerk clerks[SUBMITTERS];
     struct body bodies[SUBMITTERS];
     for (int i = 0; i < SUBMITTERS; i++) {
@@ -116,12 +116,12 @@ static void different_keys_in_parallel(void *arg)
 {
     struct gate gate;
     gate_shut(&gate);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 10, .queue = 100});
+    weft_pool *pool = POOL_OPEN(.capacity = 10, .queue = 100);
     for (uint64_t key = 1; key <= 10; key++)
         for (int i = 0; i < 3; i++)
-            submit_with(pool, gate_task, &gate, (weft_submit_options){.key = key});
+            SUBMIT_WITH(pool, gate_task, &gate, .key = key);
     await_at_gate(&gate, 10); /* one of each */
-    CHECK_FIGURES(pool_stats(pool), FIGURE(running, 10), FIGURE(queued, 20));
+    CHECK_FIGURES(pool, IS(running, 10), IS(queued, 20));
     gate_open_and_close(&gate, pool);
     CHECK_EQ(gauge_total(&gate.gauge), 30);
 }
@@ -131,13 +131,13 @@ static void a_key_that_waits_delays_no_other(void *arg)
     struct gate gate;
     gate_shut(&gate);
     atomic_u32 ran = {0};
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 100});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = 100);
     for (int i = 0; i < 20; i++)
-        submit_with(pool, gate_task, &gate, (weft_submit_options){.key = 7});
+        SUBMIT_WITH(pool, gate_task, &gate, .key = 7);
     await_at_gate(&gate, 1);
     /* 19 stand before these, and need no place while they wait for the first. */
     for (uint64_t i = 0; i < 20; i++)
-        submit_with(pool, count_task, &ran, (weft_submit_options){.key = i % 2 * 8});
+        SUBMIT_WITH(pool, count_task, &ran, .key = i % 2 * 8);
     await_count(&ran, 20);
     CHECK_EQ(gauge_total(&gate.gauge), 1);
     CHECK_EQ(pool_waiting(pool), 19);
@@ -161,7 +161,7 @@ static void hand_on(void *arg)
     relay->inside = true;
     relay->ran++;
     if (--relay->left > 0)
-        submit_with(relay->pool, hand_on, relay, (weft_submit_options){.key = 5});
+        SUBMIT_WITH(relay->pool, hand_on, relay, .key = 5);
     relay->inside = false;
 }
 
@@ -169,9 +169,9 @@ static void a_key_may_submit_to_itself(void)
 {
     static const int policies[] = {WEFT_BLOCK, WEFT_CALLER_RUNS};
     for (int i = 0; i < 2; i++) {
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = policies[i]});
+        weft_pool *pool = POOL_OPEN(.capacity = 1, .when_full = policies[i]);
         struct relay relay = {.pool = pool, .left = 1000};
-        submit_with(pool, hand_on, &relay, (weft_submit_options){.key = 5});
+        SUBMIT_WITH(pool, hand_on, &relay, .key = 5);
         pool_close(pool);
         CHECK_EQ(relay.ran, 1000);
     }
@@ -182,7 +182,7 @@ static void the_caller_does_not_run_it(void *arg)
 {
     struct gate gate;
     atomic_u32 ran = {0};
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .when_full = WEFT_CALLER_RUNS);
     gate_shut_and_fill(&gate, pool, 1);
     CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran,
                                    &(weft_submit_options){.key = 1, .timeout = WEFT_MS}),
@@ -210,18 +210,24 @@ static int submit_number(weft_pool *pool, int number, uint64_t key)
                                  &(weft_submit_options){.key = key, .copy = sizeof number});
 }
 
+static weft_pool *open_noting(weft_pool_options options)
+{
+    memset(&ran, 0, sizeof ran);
+    memset(&dropped, 0, sizeof dropped);
+    options.on_drop = note_dropped;
+    return pool_open(options);
+}
+
 /* The oldest is dropped, and the next of its key takes its turn. */
 static void drop_oldest_keeps_the_order(void *arg)
 {
     struct gate gate;
-    memset(&ran, 0, sizeof ran);
-    memset(&dropped, 0, sizeof dropped);
-    weft_pool *pool = pool_open((weft_pool_options){
-        .capacity = 1, .queue = 6, .when_full = WEFT_DROP_OLDEST, .on_drop = note_dropped});
+    weft_pool *pool =
+        open_noting((weft_pool_options){.capacity = 1, .queue = 6, .when_full = WEFT_DROP_OLDEST});
     gate_shut_and_fill(&gate, pool, 1);
     for (int i = 0; i < 9; i++) /* 0 and 3 and 6 and so on have one key */
         CHECK_EQ(submit_number(pool, i, (uint64_t)i % 3 + 1), 0);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(dropped, 3), FIGURE(queued, 6));
+    CHECK_FIGURES(pool, IS(dropped, 3), IS(queued, 6));
     gate_open(&gate);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK_EQ(count_of(&dropped.length), 3);
@@ -245,10 +251,7 @@ static void drop_oldest_keeps_the_order(void *arg)
 static void abort_drops_all_of_a_key(void *arg)
 {
     struct gate gate;
-    memset(&ran, 0, sizeof ran);
-    memset(&dropped, 0, sizeof dropped);
-    weft_pool *pool =
-        pool_open((weft_pool_options){.capacity = 1, .queue = 100, .on_drop = note_dropped});
+    weft_pool *pool = open_noting((weft_pool_options){.capacity = 1, .queue = 100});
     gate_shut_and_fill(&gate, pool, 1);
     for (int i = 0; i < 30; i++)
         CHECK_EQ(submit_number(pool, i, (uint64_t)i % 3), 0); /* one third without */
@@ -276,12 +279,9 @@ static void abort_drops_those_behind_one_that_runs(void *arg)
     enum { RUNNING = 20 };
     struct gate gate;
     gate_shut(&gate);
-    memset(&ran, 0, sizeof ran);
-    memset(&dropped, 0, sizeof dropped);
-    weft_pool *pool =
-        pool_open((weft_pool_options){.capacity = RUNNING, .queue = 100, .on_drop = note_dropped});
+    weft_pool *pool = open_noting((weft_pool_options){.capacity = RUNNING, .queue = 100});
     for (uint64_t key = 1; key <= RUNNING; key++)
-        submit_with(pool, gate_task, &gate, (weft_submit_options){.key = key});
+        SUBMIT_WITH(pool, gate_task, &gate, .key = key);
     await_at_gate(&gate, RUNNING);
     for (uint64_t key = 1; key <= RUNNING; key++) {
         CHECK_EQ(submit_number(pool, 0, key), 0);
@@ -299,11 +299,9 @@ static void drop_oldest_finds_those_behind_one_that_runs(void *arg)
 {
     struct gate gate;
     gate_shut(&gate);
-    memset(&ran, 0, sizeof ran);
-    memset(&dropped, 0, sizeof dropped);
-    weft_pool *pool = pool_open((weft_pool_options){
-        .capacity = 1, .queue = 3, .when_full = WEFT_DROP_OLDEST, .on_drop = note_dropped});
-    submit_with(pool, gate_task, &gate, (weft_submit_options){.key = 7});
+    weft_pool *pool =
+        open_noting((weft_pool_options){.capacity = 1, .queue = 3, .when_full = WEFT_DROP_OLDEST});
+    SUBMIT_WITH(pool, gate_task, &gate, .key = 7);
     await_at_gate(&gate, 1);
     for (int i = 0; i < 5; i++)
         CHECK_EQ(submit_number(pool, i, 7), 0);
@@ -356,10 +354,10 @@ static void a_lent_place_keeps_the_order(void)
 {
     struct shared shared = {.second = NULL};
     gate_shut(&shared.gate);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
-    weft_task *first = start_task_with(pool, hold_key, &shared, (weft_submit_options){.key = 3});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = 10);
+    weft_task *first = START_WITH(pool, hold_key, &shared, .key = 3);
     await_at_gate(&shared.gate, 1);
-    shared.second = start_task_with(pool, use_key, &shared, (weft_submit_options){.key = 3});
+    shared.second = START_WITH(pool, use_key, &shared, .key = 3);
     CHECK_EQ(weft_pool_submit(pool, wait_for_second, &shared), 0);
     CHECK_EQ(weft_pool_submit(pool, mark_and_open, &shared), 0); /* in the place of that one */
     CHECK_EQ(task_result(shared.second), 7);
@@ -373,13 +371,13 @@ static void a_cancelled_one_lets_the_next_go(void *arg)
 {
     struct gate gate;
     gate_shut(&gate);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
-    submit_with(pool, gate_task, &gate, (weft_submit_options){.key = 3});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = 10);
+    SUBMIT_WITH(pool, gate_task, &gate, .key = 3);
     await_at_gate(&gate, 1);
     struct shared shared = {.pool = pool};
     weft_task *tasks[3];
     for (int i = 0; i < 3; i++)
-        tasks[i] = start_task_with(pool, use_key, &shared, (weft_submit_options){.key = 3});
+        tasks[i] = START_WITH(pool, use_key, &shared, .key = 3);
     CHECK_EQ(weft_task_cancel(tasks[1]), 0);
     gate_open(&gate);
     CHECK_EQ(task_result(tasks[2]), 7);
@@ -405,14 +403,14 @@ static void nothing_is_left_of_a_key(void *arg)
 {
     atomic_u32 counted = {0};
     int64_t count = test_scale(10000);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 8, .queue = 100});
+    weft_pool *pool = POOL_OPEN(.capacity = 8, .queue = 100);
     for (int64_t i = 1; i <= count; i++)
-        submit_with(pool, count_task, &counted, (weft_submit_options){.key = (uint64_t)i * 977});
+        SUBMIT_WITH(pool, count_task, &counted, .key = (uint64_t)i * 977);
     AWAIT_FIGURE(pool, completed, count);
     check_no_keys(pool);
     CHECK_EQ(weft_pool_pause(pool), 0);
     for (uint64_t i = 1; i <= 100; i++)
-        submit_with(pool, count_task, &counted, (weft_submit_options){.key = i / 2 + 1});
+        SUBMIT_WITH(pool, count_task, &counted, .key = i / 2 + 1);
     CHECK_EQ(weft_pool_abort(pool), 100);
     check_no_keys(pool);
     pool_close(pool);

@@ -127,11 +127,8 @@ static void mess_open(bool binds_at_start)
     mess.bound = new_context();
     if (binds_at_start)
         mess.at_start = new_context();
-    mess.pool = pool_open((weft_pool_options){.capacity = 1,
-                                              .queue = WEFT_UNLIMITED,
-                                              .expiry = WEFT_NEVER,
-                                              .on_worker_start = start_worker,
-                                              .on_panic = ignore_panic});
+    mess.pool = POOL_OPEN(.capacity = 1, .queue = WEFT_UNLIMITED, .expiry = WEFT_NEVER,
+                          .on_worker_start = start_worker, .on_panic = ignore_panic);
 }
 
 static void mess_close(void)

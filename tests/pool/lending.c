@@ -37,8 +37,7 @@ static void a_chain_of_waits(void *arg)
     for (int k = 0; k < 6; k++) {
         bool backwards = k % 2;
         struct link_of_chain links[CHAIN];
-        weft_pool *pool = pool_open_paused(
-            (weft_pool_options){.capacity = capacities[k / 2], .queue = WEFT_UNLIMITED});
+        weft_pool *pool = POOL_OPEN_PAUSED(.capacity = capacities[k / 2], .queue = WEFT_UNLIMITED);
         for (int i = 0; i < CHAIN; i++)
             links[i] = (struct link_of_chain){.next = i + 1 < CHAIN ? &links[i + 1] : NULL};
         for (int i = 0; i < CHAIN; i++) {
@@ -51,7 +50,7 @@ static void a_chain_of_waits(void *arg)
             weft_task_release(links[i].task);
         CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
         weft_pool_stats stats = pool_stats(pool);
-        CHECK_FIGURES(stats, FIGURE(completed, CHAIN), FIGURE(cancelled, 0), FIGURE(lending, 0));
+        CHECK_STATS(stats, IS(completed, CHAIN), IS(cancelled, 0), IS(lending, 0));
         if (!backwards) /* each lends its place to the next: no task runs inside another */
             CHECK(stats.most_workers >= CHAIN);
         pool_close(pool);
@@ -82,7 +81,7 @@ static void a_chain_that_is_made_on_the_way(void *arg)
 {
     static const int64_t queues[] = {0, 1, WEFT_UNLIMITED};
     for (int i = 0; i < 3; i++) {
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = queues[i]});
+        weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = queues[i]);
         struct link_of_chain first = {.pool = pool, .number = CHAIN - 1};
         CHECK_EQ(end_task(start_task(pool, make_next, &first)), CHAIN);
         if (queues[i] == 0) /* all but the first */
@@ -158,7 +157,7 @@ static void a_waiting_task_may_hold_a_lock(void)
         memset(&lock, 0, sizeof lock);
         lock.how = (enum how)how;
         gate_shut(&lock.gate);
-        lock.pool = pool_open((weft_pool_options){.capacity = 2, .queue = WEFT_UNLIMITED});
+        lock.pool = POOL_OPEN(.capacity = 2, .queue = WEFT_UNLIMITED);
         lock.group = group_over(lock.pool, NULL);
         if (how < GROUP_ENDS)
             lock.b = start_task(lock.pool, gate_handle, &lock.gate);
@@ -209,7 +208,7 @@ static void nothing_begins_above_the_capacity(void)
     gate_shut(&above.a_gate);
     gate_shut(&above.b_gate);
     gate_shut(&above.c_gate);
-    above.pool = pool_open((weft_pool_options){.capacity = 2, .queue = WEFT_UNLIMITED});
+    above.pool = POOL_OPEN(.capacity = 2, .queue = WEFT_UNLIMITED);
     above.b = start_task(above.pool, gate_handle, &above.b_gate);
     await_at_gate(&above.b_gate, 1);
     weft_task *a = start_task(above.pool, give_up, NULL);
@@ -217,7 +216,7 @@ static void nothing_begins_above_the_capacity(void)
     await_count(&above.gave_up, 1);
     await_at_gate(&above.a_gate, 1);
     /* A, B and C run. */
-    CHECK_FIGURES(pool_stats(above.pool), FIGURE(running, 3), FIGURE(lending, 0));
+    CHECK_FIGURES(above.pool, IS(running, 3), IS(lending, 0));
     CHECK_EQ(weft_pool_submit(above.pool, count_task, &above.d_begun), 0);
     gate_open(&above.c_gate);
     AWAIT_FIGURE(above.pool, completed, 1);
@@ -304,7 +303,7 @@ static void capacity_bounds_the_active(void)
         memset(&fib, 0, sizeof fib);
         fib.capacity = capacities[i / 2];
         fib.groups = i % 2 == 0;
-        fib.pool = pool_open((weft_pool_options){.capacity = fib.capacity});
+        fib.pool = POOL_OPEN(.capacity = fib.capacity);
         struct body watcher = {.function = watch_active, .thread = true};
         body_start(&watcher);
         struct number root = {.of = test_seeded ? 8 : 16};
@@ -347,8 +346,7 @@ static void a_loop_of_waits_grows_nothing(void)
     weft__os_live_count();
     for (int i = 0; i < 2; i++) {
         loop.turns = test_scale(10000);
-        loop.pool =
-            pool_open((weft_pool_options){.capacity = 1, .queue = i, .when_full = policies[i]});
+        loop.pool = POOL_OPEN(.capacity = 1, .queue = i, .when_full = policies[i]);
         CHECK_EQ(end_task(start_task(loop.pool, turn_around, NULL)), 0);
         CHECK(loop.after - loop.before < 100); /* pieces of memory */
         pool_close(loop.pool);
@@ -371,7 +369,7 @@ static void what_was_waited_for_has_left(void *arg)
 {
     atomic_u32 ended = {0};
     CHECK_EQ(weft_local_create(&key, count_task), 0);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_REJECT});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .when_full = WEFT_REJECT);
     weft_group *group = group_over(pool, NULL);
     int64_t turns = test_scale(1000);
     for (int64_t i = 0; i < turns; i++) {
@@ -423,7 +421,7 @@ static int look_now(void *arg)
 static void a_wait_until_now_does_not_wait(void *arg)
 {
     atomic_u32_store_relaxed(&now.ran, 0);
-    now.pool = pool_open((weft_pool_options){.capacity = 1});
+    now.pool = POOL_OPEN(.capacity = 1);
     CHECK_EQ(end_task(start_task(now.pool, look_now, NULL)), 0);
     CHECK_EQ(count_of(&now.ran), 2);
     pool_close(now.pool);
@@ -435,7 +433,7 @@ static void cancelled_during_the_wait(void)
     for (int begun = 0; begun < 2; begun++) {
         struct gate gate;
         gate_shut(&gate);
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = WEFT_UNLIMITED});
+        weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = WEFT_UNLIMITED);
         if (!begun)
             gate_fill(&gate, pool, 1);
         /* If it is not to begin: another one has its key. */
@@ -487,8 +485,8 @@ static void expect(uint32_t place, int entry)
 static void start_others(int count)
 {
     for (int i = 0; i < count; i++) /* some that are before all normal ones */
-        submit_with(order.pool, note_other, (void *)(intptr_t)(OTHERS + i),
-                    (weft_submit_options){.priority = i % 2 ? WEFT_HIGH : WEFT_NORMAL});
+        SUBMIT_WITH(order.pool, note_other, (void *)(intptr_t)(OTHERS + i),
+                    .priority = i % 2 ? WEFT_HIGH : WEFT_NORMAL);
 }
 
 static int wait_one_by_one(void *arg)
@@ -521,8 +519,8 @@ static int wait_for_key(void *arg)
     weft_task *tasks[4];
     start_others(20);
     for (int i = 0; i < 4; i++)
-        tasks[i] = start_task_with(order.pool, note, (void *)(intptr_t)i,
-                                   (weft_submit_options){.key = 9, .priority = WEFT_LOW});
+        tasks[i] =
+            START_WITH(order.pool, note, (void *)(intptr_t)i, .key = 9, .priority = WEFT_LOW);
     CHECK_EQ(end_task(tasks[2]), 0);
     (void)note((void *)(intptr_t)WAITED);
     for (int i = 0; i < 4; i++)
@@ -534,7 +532,7 @@ static int wait_for_key(void *arg)
 static void play_order(int (*work)(void *))
 {
     memset(&order.journal, 0, sizeof order.journal);
-    order.pool = pool_open((weft_pool_options){.capacity = 1});
+    order.pool = POOL_OPEN(.capacity = 1);
     CHECK_EQ(end_task(start_task(order.pool, work, NULL)), 0);
     pool_close(order.pool);
 }
@@ -579,8 +577,7 @@ static void several_wait_for_one(void)
     struct gate crowd;
     gate_shut(&several.gate);
     gate_shut(&crowd);
-    weft_pool *pool = several.pool =
-        pool_open((weft_pool_options){.capacity = WAITERS + 1, .queue = WEFT_UNLIMITED});
+    weft_pool *pool = several.pool = POOL_OPEN(.capacity = WAITERS + 1, .queue = WEFT_UNLIMITED);
     weft_task *awaited = start_task(pool, wait_after_the_gate, NULL), *waiters[WAITERS];
     await_at_gate(&several.gate, 1);
     for (int i = 0; i < WAITERS; i++)
@@ -588,7 +585,7 @@ static void several_wait_for_one(void)
     AWAIT_FIGURE(pool, lending, WAITERS);
     submit_many(pool, gate_task, &crowd, 2 * WAITERS);
     await_at_gate(&crowd, WAITERS); /* in their places */
-    CHECK_FIGURES(pool_stats(pool), FIGURE(running, 2 * WAITERS + 1), FIGURE(queued, WAITERS));
+    CHECK_FIGURES(pool, IS(running, 2 * WAITERS + 1), IS(queued, WAITERS));
     gate_open(&several.gate);
     CHECK_EQ(task_result(awaited), 0);
     CHECK_EQ(pool_stats(pool).lending, 0); /* whether or not they have gone on */
@@ -612,7 +609,7 @@ static int go_at_the_limit(void *arg)
 
 static void a_wait_at_a_groups_limit_lends(void *arg)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     CHECK_EQ(end_task(start_task(pool, go_at_the_limit, pool)), 0);
     pool_close(pool);
 }
@@ -661,7 +658,7 @@ static int open_inner(void *arg)
 static void none_waits_for_itself(void *arg)
 {
     weft_task *task = NULL;
-    weft_pool *pool = pool_open_paused((weft_pool_options){.capacity = 1, .queue = 1});
+    weft_pool *pool = POOL_OPEN_PAUSED(.capacity = 1, .queue = 1);
     task = start_task(pool, wait_for_oneself, &task);
     CHECK_EQ(weft_pool_resume(pool), 0);
     CHECK_EQ(end_task(task), 0);
@@ -673,7 +670,7 @@ static void none_waits_for_itself(void *arg)
 
 static void none_waits_for_an_outer_group(void *arg)
 {
-    rings.pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
+    rings.pool = POOL_OPEN(.capacity = 1, .when_full = WEFT_CALLER_RUNS);
     rings.outer = group_over(rings.pool, NULL);
     CHECK_EQ(weft_group_go(rings.outer, open_inner, NULL), 0);
     CHECK_EQ(weft_group_close(rings.outer), 0);

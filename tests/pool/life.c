@@ -22,15 +22,15 @@ static void count_slowly(void *arg)
 static void close_waits_for_all(void *arg)
 {
     for (int64_t queue = 0; queue < 200; queue += 64) {
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 5, .queue = queue});
+        weft_pool *pool = POOL_OPEN(.capacity = 5, .queue = queue);
         atomic_u32_store_relaxed(&ran, 0);
         for (int i = 0; i < 100; i++)
             CHECK_EQ(weft_pool_submit(pool, i % 3 == 0 ? count_slowly : count_task, &ran), 0);
         pool_close(pool);
         CHECK_EQ(count_of(&ran), 100);
     }
-    pool_close(pool_open((weft_pool_options){.capacity = 1})); /* never used */
-    pool_close(pool_open((weft_pool_options){.capacity = 8, .prestart = 8}));
+    pool_close(POOL_OPEN(.capacity = 1)); /* never used */
+    pool_close(POOL_OPEN(.capacity = 8, .prestart = 8));
     pool_close(pool_open(weft_pool_fixed(4)));
     pool_close(pool_open(weft_pool_scalable(2, 8, WEFT_MS)));
 }
@@ -38,7 +38,7 @@ static void close_waits_for_all(void *arg)
 static void close_has_a_deadline(void *arg)
 {
     static struct gate gate;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = 10);
     gate_shut_and_fill(&gate, pool, 2);
     atomic_u32_store_relaxed(&ran, 0);
     submit_counts(pool, &ran, 5);
@@ -79,8 +79,7 @@ static void a_context_ends_stop_but_not_close(void)
 {
     for (int thread = 0; thread < 2; thread++) {
         struct gate gate;
-        struct stopper stopper = {.pool = pool_open((weft_pool_options){.capacity = 2}),
-                                  .context = new_context()};
+        struct stopper stopper = {.pool = POOL_OPEN(.capacity = 2), .context = new_context()};
         gate_shut_and_fill(&gate, stopper.pool, 2);
         struct body body = {.function = stop_in_context, .arg = &stopper, .thread = thread};
         body_start(&body);
@@ -111,9 +110,8 @@ static void a_stopped_pool_may_be_opened_again(void *arg)
             CHECK_EQ(count_of(&ran), 50);
             CHECK_EQ(weft_pool_stop(pool, WEFT_NOW), 0); /* it is stopped */
             CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ESHUTDOWN);
-            CHECK_FIGURES(pool_stats(pool), FIGURE(completed, round * 50), FIGURE(rejected, round),
-                          FIGURE(workers, 0), FIGURE(idle, 0), FIGURE(running, 0),
-                          FIGURE(queued, 0));
+            CHECK_FIGURES(pool, IS(completed, round * 50), IS(rejected, round), IS(workers, 0),
+                          IS(idle, 0), IS(running, 0), IS(queued, 0));
             CHECK_EQ(weft_pool_reopen(pool), 0);
         }
         pool_close(pool);
@@ -127,7 +125,7 @@ static void turn_away(bool close)
 {
     static struct gate gate;
     struct submission own[BLOCKED];
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     gate_shut_and_fill(&gate, pool, 1);
     atomic_u32_store_relaxed(&ran, 0);
     for (int i = 0; i < BLOCKED; i++) {
@@ -144,7 +142,7 @@ static void turn_away(bool close)
              -ETIMEDOUT);
     for (int i = 0; i < BLOCKED; i++)
         CHECK_EQ(submission_end(&own[i]), -ESHUTDOWN);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(blocked, 0), FIGURE(running, 1));
+    CHECK_FIGURES(pool, IS(blocked, 0), IS(running, 1));
     gate_open_and_close(&gate, pool);
     CHECK_EQ(count_of(&ran), 0);
 }
@@ -183,7 +181,7 @@ static void await_asleep(weft_pool *pool)
 static void a_submitter_that_gives_up_sees_the_end(void)
 {
     static struct gate gate;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     gate_shut_and_fill(&gate, pool, 1);
     struct submission own = {
         .pool = pool, .function = count_task, .arg = &ran, .deadline = weft_after(LONG)};
@@ -251,8 +249,7 @@ static void race_with_the_end(void *arg)
     for (int64_t round = 0; round < rounds; round++) {
         struct body bodies[RACERS];
         memset(&race, 0, sizeof race);
-        race.pool =
-            pool_open((weft_pool_options){.capacity = 1 + round % 4, .queue = round % 3 * 10});
+        race.pool = POOL_OPEN(.capacity = 1 + round % 4, .queue = round % 3 * 10);
         for (int i = 0; i < RACERS; i++) {
             bodies[i] = (struct body){.function = race_submit, .thread = i % 2 == round % 2};
             body_start(&bodies[i]);
@@ -308,7 +305,7 @@ static void tasks_may_submit_to_the_end(void *arg)
 {
     for (int64_t capacity = 1; capacity <= 3; capacity++)
         for (int64_t queue = 0; queue <= 10; queue += 10) {
-            family.pool = pool_open((weft_pool_options){.capacity = capacity, .queue = queue});
+            family.pool = POOL_OPEN(.capacity = capacity, .queue = queue);
             atomic_u32_store_relaxed(&family.ran, 0);
             gate_shut(&family.gate);
             CHECK_EQ(weft_pool_submit(family.pool, ancestor, (void *)(uintptr_t)100), 0);
@@ -335,12 +332,12 @@ static void close_other(void *arg)
 
 static void close_from_its_own_task_is_refused(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = 10);
     atomic_u32_store_relaxed(&ran, 0);
     CHECK_EQ(weft_pool_submit(pool, end_from_inside, pool), 0);
     await(&ran, 1);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
-    weft_pool *other = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
+    weft_pool *other = POOL_OPEN(.capacity = 2, .queue = 10);
     submit_counts(other, &ran, 5);
     CHECK_EQ(weft_pool_submit(pool, close_other, other), 0); /* another's is fine */
     pool_close(pool);

@@ -25,7 +25,7 @@ static void ends_at_a_deadline(void)
 {
     for (int i = 0; i < 20; i++) {
         int result = 0;
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+        weft_pool *pool = POOL_OPEN(.capacity = 1);
         moment = weft_after(100 * WEFT_US);
         weft_task *task = start_task(pool, end_then, NULL);
         int error = weft_task_wait_until(task, &result, moment);
@@ -42,7 +42,7 @@ static void ends_at_a_deadline(void)
 static void stops_at_a_deadline(void)
 {
     for (int i = 0; i < 20; i++) {
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+        weft_pool *pool = POOL_OPEN(.capacity = 1);
         moment = weft_after(100 * WEFT_US);
         weft_task *task = start_task(pool, end_then, &ran);
         int error = weft_pool_stop(pool, moment);
@@ -65,8 +65,7 @@ static int start_slowly(void **state, void *data)
 
 static void starts_that_wait(void)
 {
-    weft_pool *pool =
-        pool_open((weft_pool_options){.capacity = 3, .queue = 20, .on_worker_start = start_slowly});
+    weft_pool *pool = POOL_OPEN(.capacity = 3, .queue = 20, .on_worker_start = start_slowly);
     atomic_u32_store_relaxed(&starts, 0);
     atomic_u32_store_relaxed(&ran, 0);
     submit_counts(pool, &ran, 10);
@@ -90,8 +89,8 @@ static void count_line(const char *line, void *data)
 static void starts_that_fail_for_long(void)
 {
     int64_t before = weft_now();
-    weft_pool *pool = pool_open((weft_pool_options){
-        .capacity = 1, .queue = 4, .on_worker_start = start_at_last, .log = count_line});
+    weft_pool *pool =
+        POOL_OPEN(.capacity = 1, .queue = 4, .on_worker_start = start_at_last, .log = count_line);
     atomic_u32_store_relaxed(&ran, 0);
     atomic_u32_store_relaxed(&fails, 0);
     atomic_u32_store_relaxed(&lines, 0);
@@ -109,8 +108,8 @@ static int start_second(void **state, void *data)
 
 static void fail_once(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){
-        .capacity = 1, .queue = 4, .name = "hesitant", .on_worker_start = start_second});
+    weft_pool *pool =
+        POOL_OPEN(.capacity = 1, .queue = 4, .name = "hesitant", .on_worker_start = start_second);
     atomic_u32_store_relaxed(&fails, 0);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     pool_close(pool);
@@ -125,8 +124,7 @@ static void without_a_log_it_is_said(void)
 static void what_was_cancelled_is_dropped(void)
 {
     struct gate gate;
-    weft_pool *pool =
-        pool_open((weft_pool_options){.capacity = 1, .queue = 1, .when_full = WEFT_DROP_OLDEST});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = 1, .when_full = WEFT_DROP_OLDEST);
     atomic_u32_store_relaxed(&ran, 0);
     gate_shut_and_fill(&gate, pool, 1);
     weft_task *task = start_task(pool, count_handle, &ran);
@@ -158,7 +156,7 @@ static void pause_first(void *arg)
 static void paused_between_two(void *arg)
 {
     enum { MANY = 100 };
-    paused = pool_open((weft_pool_options){.capacity = 2, .queue = MANY});
+    paused = POOL_OPEN(.capacity = 2, .queue = MANY);
     atomic_u32_store_relaxed(&in_first, 0);
     atomic_u32_store_relaxed(&after_pause, 0);
     CHECK_EQ(weft_pool_pause(paused), 0);
@@ -195,7 +193,7 @@ static void tune_at_last(void *arg)
 
 static void tuned_between_two(void *arg)
 {
-    tuned.pool = pool_open((weft_pool_options){.capacity = 2, .queue = TUNED_MANY});
+    tuned.pool = POOL_OPEN(.capacity = 2, .queue = TUNED_MANY);
     atomic_u32_store_relaxed(&tuned.begun, 0);
     gate_shut_and_fill(&tuned.gate, tuned.pool, 1);
     submit_many(tuned.pool, tune_at_last, NULL, TUNED_MANY);

@@ -64,12 +64,12 @@ static void submit_in_every_way(void *arg)
     CHECK_EQ(weft_pool_submit(scene.pool, count_task, &scene.ran), 0);
     CHECK_EQ(weft_pool_invoke(scene.pool, &scene.ran), 0);
     CHECK_EQ(weft_pool_submit_until(scene.pool, count_task, &scene.ran, WEFT_NEVER), 0);
-    submit_with(scene.pool, count_task, &scene.ran, (weft_submit_options){.key = 7});
-    submit_with(scene.pool, count_task, &scene.ran, (weft_submit_options){.priority = WEFT_LOW});
+    SUBMIT_WITH(scene.pool, count_task, &scene.ran, .key = 7);
+    SUBMIT_WITH(scene.pool, count_task, &scene.ran, .priority = WEFT_LOW);
     CHECK_EQ(weft_pool_submit_batch(scene.pool, count_task, args, 2, WEFT_NEVER), 2);
     scene.task = start_task(scene.pool, count_handle, &scene.ran);
-    CHECK_FIGURES(pool_stats(scene.pool), FIGURE(running, 1), FIGURE(starting, 0),
-                  FIGURE(queued, PLAIN), FIGURE(beyond, PLAIN), FIGURE(blocked, 0));
+    CHECK_FIGURES(scene.pool, IS(running, 1), IS(starting, 0), IS(queued, PLAIN), IS(beyond, PLAIN),
+                  IS(blocked, 0));
     CHECK_EQ(ran(), 0); /* none ran inside this one */
     done();
 }
@@ -80,7 +80,7 @@ static void a_plain_submit_goes_beyond_the_limit(void *arg)
     scene_play(submit_in_every_way);
     drop_handle(scene.task);
     CHECK_EQ(ran(), PLAIN);
-    CHECK_FIGURES(pool_stats(scene.pool), FIGURE(beyond, PLAIN), FIGURE(completed, PLAIN + 1));
+    CHECK_FIGURES(scene.pool, IS(beyond, PLAIN), IS(completed, PLAIN + 1));
     scene_close();
 }
 
@@ -90,8 +90,7 @@ static void submit_past_the_line(void *arg)
 {
     AWAIT_FIGURE(scene.pool, blocked, 1);
     CHECK_EQ(weft_pool_submit(scene.pool, count_task, &scene.ran), 0);
-    CHECK_FIGURES(pool_stats(scene.pool), FIGURE(beyond, 1), FIGURE(blocked, 1),
-                  FIGURE(rejected, 0));
+    CHECK_FIGURES(scene.pool, IS(beyond, 1), IS(blocked, 1), IS(rejected, 0));
     done();
 }
 
@@ -173,7 +172,7 @@ static void submit_with_deadlines(void *arg)
     CHECK_EQ(weft_pool_submit_with(pool, count_task, &scene.ran, &keyed), -ETIMEDOUT);
     CHECK_EQ(weft_task_start(&scene.task, pool, count_handle, &scene.ran, &timed), -ETIMEDOUT);
     CHECK_EQ(ran(), 0);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(beyond, 0), FIGURE(rejected, 9));
+    CHECK_FIGURES(pool, IS(beyond, 0), IS(rejected, 9));
     done();
 }
 
@@ -329,15 +328,15 @@ static void a_task_in_its_caller_sees_nothing_of_it(void)
         if (who < 2) {
             body_run(let_a_bound_caller_run, NULL, who == 1);
         } else {
-            weft_pool *other = pool_open((weft_pool_options){
-                .capacity = 1, .on_worker_start = give_state, .data = &other_state});
+            weft_pool *other =
+                POOL_OPEN(.capacity = 1, .on_worker_start = give_state, .data = &other_state);
             caller.state = &other_state;
             CHECK_EQ(weft_pool_submit(other, let_a_bound_caller_run, NULL), 0);
             pool_close(other);
         }
         CHECK_EQ(count_of(&scene.done), 1);
         CHECK_EQ(ran(), 2);
-        CHECK_FIGURES(pool_stats(scene.pool), FIGURE(completed, 2), FIGURE(running, 1));
+        CHECK_FIGURES(scene.pool, IS(completed, 2), IS(running, 1));
         gate_open(&scene.gate);
         scene_close();
     }
@@ -461,8 +460,8 @@ static void caller_runs_does_not_pass_another_limit(void)
     struct submission submitters[SUBMITTERS];
     struct body bodies[SUBMITTERS];
     memset(&two, 0, sizeof two);
-    two.callers = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
-    two.other = pool_open((weft_pool_options){.capacity = 2});
+    two.callers = POOL_OPEN(.capacity = 1, .when_full = WEFT_CALLER_RUNS);
+    two.other = POOL_OPEN(.capacity = 2);
     gate_shut_and_fill(&gate, two.callers, 1);
     for (int i = 0; i < SUBMITTERS; i++) {
         submitters[i] = (struct submission){

@@ -42,8 +42,8 @@ static weft_pool *begin_with_one(bool isolates)
     atomic_u32_store_relaxed(&waits, 0);
     gate_shut(&behind);
     gate_shut(&other);
-    weft_pool *pool = pool_open(
-        (weft_pool_options){.capacity = 4, .queue = 8, .prestart = 1, .isolate_crashes = isolates});
+    weft_pool *pool =
+        POOL_OPEN(.capacity = 4, .queue = 8, .prestart = 1, .isolate_crashes = isolates);
     AWAIT_FIGURE(pool, idle, 1);
     return pool;
 }
@@ -136,7 +136,7 @@ static void refuse_each(int error)
 static void check_refused(int64_t rejected)
 {
     weft_pool_stats stats = pool_stats(pool);
-    CHECK_FIGURES(stats, FIGURE(submitted, 0), FIGURE(workers, 0), FIGURE(blocked, 0));
+    CHECK_STATS(stats, IS(submitted, 0), IS(workers, 0), IS(blocked, 0));
     if (rejected >= 0)
         CHECK_EQ(stats.rejected, rejected);
     CHECK_EQ(count_of(&ran), 0);
@@ -210,7 +210,7 @@ static void submits_behind_a_worker_that_was_made(void)
 {
     atomic_u32_store_relaxed(&ran, 0);
     gate_shut(&behind);
-    pool = pool_open((weft_pool_options){.capacity = 2, .queue = 4});
+    pool = POOL_OPEN(.capacity = 2, .queue = 4);
     CHECK_EQ(weft_pool_submit(pool, gate_task_and_count, &ran), 0);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     gate_open(&behind);
@@ -239,7 +239,7 @@ static void sleep_and_count(void *arg)
 
 static void pauses(void *arg)
 {
-    paused = pool_open((weft_pool_options){.capacity = 8, .queue = MANY});
+    paused = POOL_OPEN(.capacity = 8, .queue = MANY);
     atomic_u32_store_relaxed(&ran, 0);
     atomic_u32_store_relaxed(&begun, 0);
     submit_many(paused, sleep_and_count, &ran, MANY);

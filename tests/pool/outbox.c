@@ -69,7 +69,7 @@ static void let_go(weft_pool *pool)
 
 static void no_place_is_missed(void *arg)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
+    weft_pool *pool = POOL_OPEN(.capacity = CAPACITY);
     atomic_u32_store_release(&ran, 0);
     for (int round = 1; round <= 3; round++) {
         int64_t admitted = 1, opened = 0;
@@ -105,7 +105,7 @@ static void tasks_stay_in_order(void *arg)
 {
     static uint32_t items[ITEMS];
     bool seen = false;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
+    weft_pool *pool = POOL_OPEN(.capacity = CAPACITY);
     while (!seen) {
         await_all(pool);
         begun = 0;
@@ -145,7 +145,7 @@ static void submit_low(void *arg)
 
 static void low_ones_come_after(void *arg)
 {
-    for_low = pool_open((weft_pool_options){.capacity = CAPACITY});
+    for_low = POOL_OPEN(.capacity = CAPACITY);
     hold(for_low, NULL);
     atomic_u32_store_release(&normal_ran, 0);
     uint32_t normal = put_some(for_low, &normal_ran);
@@ -162,7 +162,7 @@ static void low_ones_come_after(void *arg)
 static void memory_for_it_may_fail(void *arg)
 {
     for (uint32_t nth = 1; nth <= 2; nth++) { /* the outbox; its chunk */
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
+        weft_pool *pool = POOL_OPEN(.capacity = CAPACITY);
         atomic_u32_store_release(&ran, 0);
         hold(pool, NULL);
         for (int round = 0; round < 2; round++) {
@@ -194,7 +194,7 @@ static void look(weft_pool *pool)
 
 static void an_old_one_is_closed(void *arg)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
+    weft_pool *pool = POOL_OPEN(.capacity = CAPACITY);
     hold(pool, NULL);
     int64_t queued = 0;
     for (int i = 0; i < 5; i++) {
@@ -226,8 +226,7 @@ static int start_at_gate(void **state, void *data)
 static void one_that_starts_and_waits_closes_it(void *arg)
 {
     gate_shut(&start_gate);
-    weft_pool *pool =
-        pool_open((weft_pool_options){.capacity = CAPACITY, .on_worker_start = start_at_gate});
+    weft_pool *pool = POOL_OPEN(.capacity = CAPACITY, .on_worker_start = start_at_gate);
     for (int i = 0; i < 10; i++) {
         submit_counts(pool, &ran, 1);
         do
@@ -269,7 +268,7 @@ static void fill_up(void *arg)
 static void fill_beside(void *arg)
 {
     weft_wg done = WEFT_WG_INIT;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
+    weft_pool *pool = POOL_OPEN(.capacity = CAPACITY);
     hold(pool, pool);
     for (int64_t rounds = test_scale(100); rounds > 0; rounds--) {
         atomic_u32_store_release(&waiting, 0);
@@ -299,7 +298,7 @@ static void places_of_others_count(void)
 static void submit_and_compute(void *arg)
 {
     bool seen = false;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
+    weft_pool *pool = POOL_OPEN(.capacity = CAPACITY);
     atomic_u32_store_release(&ran, 0);
     int64_t rounds = test_scale(3000);
     for (uint32_t count = 0; rounds > 0 || !seen; rounds--) {
@@ -370,7 +369,7 @@ static void feed_and_stop(uint32_t least)
 static void a_stop_finds_them(void)
 {
     processors_begin(2);
-    fed = pool_open((weft_pool_options){.capacity = CAPACITY});
+    fed = POOL_OPEN(.capacity = CAPACITY);
     atomic_u32_store_release(&seen_open, 0);
     int64_t rounds = test_scale(100);
     for (uint32_t round = 0; round < rounds || !count_of(&seen_open); round++)
@@ -416,7 +415,7 @@ static void inbox_task(void *arg)
 static void an_inbox_keeps_its_order(void *arg)
 {
     inbox.next = inbox.filled = inbox.before_high = 0;
-    inbox.pool = pool_open_paused((weft_pool_options){.capacity = 2, .queue = ITEMS});
+    inbox.pool = POOL_OPEN_PAUSED(.capacity = 2, .queue = ITEMS);
     for (uint32_t i = 0; i < ITEMS; i++) {
         inbox.numbers[i] = i;
         CHECK_EQ(weft_pool_submit(inbox.pool, inbox_task, &inbox.numbers[i]), 0);
@@ -437,7 +436,7 @@ static void an_inbox_is_for_all_workers(void *arg)
     enum { BEHIND = 100 };
     gate_shut(&stuck);
     atomic_u32_store_release(&ran, 0);
-    weft_pool *pool = pool_open_paused((weft_pool_options){.capacity = 2, .queue = BEHIND});
+    weft_pool *pool = POOL_OPEN_PAUSED(.capacity = 2, .queue = BEHIND);
     CHECK_EQ(weft_pool_submit(pool, gate_task, &stuck), 0);
     submit_counts(pool, &ran, BEHIND);
     CHECK_EQ(weft_pool_resume(pool), 0);

@@ -59,7 +59,7 @@ static void many(void *arg)
         CHECK_EQ(weft_pool_submit(pool, function, i % 3 == 0 ? TEXT("one of many") : &ran), 0);
     }
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(completed, count), FIGURE(panicked, (count + 2) / 3));
+    CHECK_FIGURES(pool, IS(completed, count), IS(panicked, (count + 2) / 3));
     CHECK_EQ(count_of(&ran), count - (count + 2) / 3);
     CHECK_EQ(count_of(&told.count), (count + 2) / 3);
     CHECK_STR(told.info.message, "one of many");
@@ -101,11 +101,8 @@ static void all_workers_may_panic(void *arg)
     enum { WORKERS = 4, WAITERS = 12 };
     struct submission own[WAITERS];
     memset(&all, 0, sizeof all);
-    weft_pool *pool =
-        pool_open((weft_pool_options){.capacity = WORKERS,
-                                      .expiry = WEFT_NEVER, /* no worker ends by that */
-                                      .on_panic = count_panic,
-                                      .data = &all});
+    weft_pool *pool = POOL_OPEN(.capacity = WORKERS, .expiry = WEFT_NEVER,
+                                /* no worker ends by that */ .on_panic = count_panic, .data = &all);
     gate_shut(&all.gate);
     submit_many(pool, panic_at_gate, &all.gate, WORKERS);
     await(&all.gate.gauge.now, WORKERS);
@@ -121,8 +118,8 @@ static void all_workers_may_panic(void *arg)
     }
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     weft_pool_stats stats = pool_stats(pool);
-    CHECK_FIGURES(stats, FIGURE(panicked, WORKERS + WAITERS / 2),
-                  FIGURE(completed, WORKERS + WAITERS), FIGURE(handlers_panicked, 0));
+    CHECK_STATS(stats, IS(panicked, WORKERS + WAITERS / 2), IS(completed, WORKERS + WAITERS),
+                IS(handlers_panicked, 0));
     CHECK(stats.most_workers <= WORKERS);
     CHECK_EQ(count_of(&all.told), WORKERS + WAITERS / 2);
     CHECK_EQ(count_of(&all.ran), WAITERS / 2);
@@ -133,7 +130,7 @@ static void all_workers_may_panic(void *arg)
 
 static void panic_untold(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.name = "quiet"});
+    weft_pool *pool = POOL_OPEN(.name = "quiet");
     CHECK_EQ(weft_pool_submit(pool, panic_task, TEXT("to stderr")), 0);
     pool_close(pool);
 }
@@ -168,7 +165,7 @@ static void wait_for_panicked(void *arg)
         return;
     CHECK_EQ(weft_pool_submit(pool, wait_for_panicked, pool), 0); /* waits in the pool */
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(panicked, 2), FIGURE(failed, 0));
+    CHECK_FIGURES(pool, IS(panicked, 2), IS(failed, 0));
     CHECK_EQ(count_of(&told.count), 2);
     CHECK_PTR((void *)(uintptr_t)told.function, (void *)(uintptr_t)panic_result);
     pool_close(pool);
@@ -177,7 +174,7 @@ static void wait_for_panicked(void *arg)
 static void release_unasked(void)
 {
     weft_panic_info info;
-    weft_pool *pool = pool_open_paused((weft_pool_options){.capacity = 2});
+    weft_pool *pool = POOL_OPEN_PAUSED(.capacity = 2);
     weft_task *task = start_task(pool, panic_result, TEXT("unasked"));
     CHECK_EQ(weft_task_panic(task, &info), -ENOENT); /* not yet */
     CHECK_EQ(weft_pool_resume(pool), 0);
@@ -245,14 +242,14 @@ static int return_given(void *error)
 static void count_failed(void *arg)
 {
     int errors[3] = {0, -EIO, -EDOM};
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
+    weft_pool *pool = POOL_OPEN(.capacity = 2);
     weft_group *group = group_over(pool, &(weft_group_options){.keep_going = 1});
     for (int i = 0; i < 3; i++)
         CHECK_EQ(weft_group_go(group, return_given, &errors[i]), 0);
     int error = weft_group_close(group);
     CHECK(error == -EIO || error == -EDOM);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(failed, 2), FIGURE(panicked, 0));
+    CHECK_FIGURES(pool, IS(failed, 2), IS(panicked, 0));
     pool_close(pool);
 }
 
@@ -306,7 +303,7 @@ static void a_submitter_goes_on(void *arg)
     CHECK_EQ(weft_pool_submit(full, submit_and_go_on, &ran), 0); /* the task runs it, in its own */
     CHECK_EQ(weft_pool_stop(full, WEFT_NEVER), 0);
     CHECK_EQ(count_of(&ran), 2);
-    CHECK_FIGURES(pool_stats(full), FIGURE(panicked, 2), FIGURE(running, 0));
+    CHECK_FIGURES(full, IS(panicked, 2), IS(running, 0));
     pool_close(full);
 }
 
@@ -342,12 +339,9 @@ static void log_panics(const char *line, void *data)
 static void use_options(void)
 {
     static struct gate gate;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1,
-                                                    .when_full = WEFT_DROP_NEWEST,
-                                                    .on_worker_start = start_panics,
-                                                    .on_worker_exit = exit_panics,
-                                                    .on_drop = drop_panics,
-                                                    .log = log_panics});
+    weft_pool *pool =
+        POOL_OPEN(.capacity = 1, .when_full = WEFT_DROP_NEWEST, .on_worker_start = start_panics,
+                  .on_worker_exit = exit_panics, .on_drop = drop_panics, .log = log_panics);
     gate_shut_and_fill(&gate, pool, 1);
     submit_many(pool, gate_task, &gate, 3);
     CHECK_EQ(count_of(&drops), 3);
@@ -355,8 +349,7 @@ static void use_options(void)
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK(count_of(&starts) >= 2);
     CHECK_EQ(count_of(&exits), pool_stats(pool).most_workers);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(handlers_panicked, 1 + 1 + 3 + count_of(&exits)),
-                  FIGURE(panicked, 0));
+    CHECK_FIGURES(pool, IS(handlers_panicked, 1 + 1 + 3 + count_of(&exits)), IS(panicked, 0));
     pool_close(pool);
 }
 
@@ -386,16 +379,16 @@ static void panic_in_all_handlers(void)
 {
     enum { TASKS = 20 };
     atomic_u32 calls = {0}, ran = {0};
-    weft_pool *pool = pool_open((weft_pool_options){
-        .capacity = 1, .queue = TASKS, .on_panic = panic_in_handler, .data = &calls});
+    weft_pool *pool =
+        POOL_OPEN(.capacity = 1, .queue = TASKS, .on_panic = panic_in_handler, .data = &calls);
     for (int i = 0; i < TASKS; i++) {
         CHECK_EQ(weft_pool_submit(pool, panic_plainly, NULL), 0);
         CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     }
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     weft_pool_stats stats = pool_stats(pool);
-    CHECK_FIGURES(stats, FIGURE(panicked, TASKS), FIGURE(handlers_panicked, TASKS),
-                  FIGURE(completed, 2 * TASKS), FIGURE(most_workers, 1));
+    CHECK_STATS(stats, IS(panicked, TASKS), IS(handlers_panicked, TASKS), IS(completed, 2 * TASKS),
+                IS(most_workers, 1));
     CHECK_EQ(count_of(&calls), TASKS);
     CHECK_EQ(count_of(&ran), TASKS);
     pool_close(pool);
@@ -424,7 +417,7 @@ static void check_deferred(void *arg)
 static void what_is_deferred_ends_with_the_task(void)
 {
     atomic_u32 ran = {0};
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = 1);
     CHECK_EQ(weft_pool_submit(pool, defer_task, &ran), 0);
     CHECK_EQ(weft_pool_submit(pool, check_deferred, &ran), 0);
     pool_close(pool);

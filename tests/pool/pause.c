@@ -15,7 +15,7 @@ static weft_context *context_open(int64_t timeout)
 
 static weft_pool *open_for(weft_context *context)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 100});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = 100);
     atomic_u32_store_relaxed(&ran, 0);
     submitted = 0;
     if (context != NULL)
@@ -225,7 +225,7 @@ static void tasks_may_pause_their_pool_until_then(void)
 {
     for (uint32_t i = 0; i < 20; i++) {
         own.context = context_open(0);
-        own.pool = pool_open((weft_pool_options){.capacity = 1 + i % 2, .queue = 10});
+        own.pool = POOL_OPEN(.capacity = 1 + i % 2, .queue = 10);
         atomic_u32_store_relaxed(&ran, 0);
         CHECK_EQ(weft_pool_submit(own.pool, pause_own_pool, NULL), 0);
         await(&ran, 1);

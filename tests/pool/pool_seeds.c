@@ -65,12 +65,6 @@ static void begin(int when_full)
              0);
 }
 
-static void start(void (*function)(void *), int count)
-{
-    for (int i = 0; i < count; i++)
-        CHECK_EQ(weft_wg_go(&wg, function, (void *)(uintptr_t)i), 0);
-}
-
 static void check_figures(void)
 {
     weft_pool_stats stats;
@@ -88,6 +82,18 @@ static void end(void)
     CHECK_EQ(running, 0);
     for (int i = 0; i < TASKS; i++)
         CHECK_EQ(ran[i] + dropped[i], admitted[i]);
+}
+
+/* Several fibers of the first kind, and one of the other. */
+static void play(int when_full, void (*function)(void *), void (*other)(void *))
+{
+    begin(when_full);
+    for (uintptr_t i = 0; i < SUBMITTERS; i++)
+        CHECK_EQ(weft_wg_go(&wg, function, (void *)i), 0);
+    if (other != NULL)
+        CHECK_EQ(weft_wg_go(&wg, other, NULL), 0);
+    CHECK_EQ(weft_wg_wait(&wg), 0);
+    end();
 }
 
 /* Blocks, rejects, with deadlines. */
@@ -115,10 +121,7 @@ static void submit_some(void *arg)
 
 static void each_runs_once(void)
 {
-    begin(WEFT_BLOCK);
-    start(submit_some, SUBMITTERS);
-    CHECK_EQ(weft_wg_wait(&wg), 0);
-    end();
+    play(WEFT_BLOCK, submit_some, NULL);
     CHECK(most <= capacity);
 }
 
@@ -127,10 +130,7 @@ static void dropped_or_run(void)
     static const int policies[] = {WEFT_DROP_NEWEST, WEFT_DROP_OLDEST, WEFT_REJECT};
     uint64_t seed;
     CHECK_EQ(weft_test_seed(&seed), 0);
-    begin(policies[seed % 3]);
-    start(submit_some, SUBMITTERS);
-    CHECK_EQ(weft_wg_wait(&wg), 0);
-    end();
+    play(policies[seed % 3], submit_some, NULL);
     CHECK(most <= capacity);
 }
 
@@ -144,11 +144,7 @@ static void stop_soon(void *arg)
 
 static void stopped_under_their_hands(void)
 {
-    begin(WEFT_BLOCK);
-    start(submit_some, SUBMITTERS);
-    CHECK_EQ(weft_wg_go(&wg, stop_soon, NULL), 0);
-    CHECK_EQ(weft_wg_wait(&wg), 0);
-    end();
+    play(WEFT_BLOCK, submit_some, stop_soon);
 }
 
 /* All other calls meanwhile. */
@@ -179,11 +175,7 @@ static void meddle(void *arg)
 
 static void meddled_with(void)
 {
-    begin(WEFT_BLOCK);
-    start(submit_some, SUBMITTERS);
-    CHECK_EQ(weft_wg_go(&wg, meddle, NULL), 0);
-    CHECK_EQ(weft_wg_wait(&wg), 0);
-    end();
+    play(WEFT_BLOCK, submit_some, meddle);
 }
 
 /* Keys: one at a time, in order of admission; one submitter, since others would come between. */
@@ -266,10 +258,7 @@ static void use_handles(void *arg)
 
 static void handles(void)
 {
-    begin(WEFT_BLOCK);
-    start(use_handles, SUBMITTERS);
-    CHECK_EQ(weft_wg_wait(&wg), 0);
-    end();
+    play(WEFT_BLOCK, use_handles, NULL);
 }
 
 /* Tasks submit to their own full pool, and wait for the submitted task. */
@@ -299,10 +288,7 @@ static void nest(void *arg)
 
 static void nested_tasks_end(void)
 {
-    begin(WEFT_BLOCK);
-    start(nest, SUBMITTERS);
-    CHECK_EQ(weft_wg_wait(&wg), 0);
-    end();
+    play(WEFT_BLOCK, nest, NULL);
 }
 
 /* A group over the pool. */

@@ -156,9 +156,9 @@ static void sums(void *arg)
     await_at_gate(&gate, 2 * COUNT);
     weft_pool_stats stats;
     CHECK_EQ(weft_pools_stats(pools, &stats), 0);
-    CHECK_FIGURES(stats, FIGURE(capacity, 2 * COUNT), FIGURE(running, 2 * COUNT),
-                  FIGURE(queued, COUNT), FIGURE(submitted, 3 * COUNT), FIGURE(rejected, 1),
-                  FIGURE(workers, 2 * COUNT), FIGURE(completed, 0));
+    CHECK_STATS(stats, IS(capacity, 2 * COUNT), IS(running, 2 * COUNT), IS(queued, COUNT),
+                IS(submitted, 3 * COUNT), IS(rejected, 1), IS(workers, 2 * COUNT),
+                IS(completed, 0));
     int64_t aborted = 0;
     for (int i = 0; i < COUNT; i++)
         aborted += weft_pool_abort(weft_pools_get(pools, i));
@@ -167,7 +167,7 @@ static void sums(void *arg)
     for (int i = 0; i < COUNT; i++)
         CHECK_EQ(weft_pool_wait(weft_pools_get(pools, i), WEFT_NEVER), 0);
     CHECK_EQ(weft_pools_stats(pools, &stats), 0);
-    CHECK_FIGURES(stats, FIGURE(completed, 2 * COUNT), FIGURE(dropped, COUNT), FIGURE(running, 0));
+    CHECK_STATS(stats, IS(completed, 2 * COUNT), IS(dropped, COUNT), IS(running, 0));
     CHECK(stats.most_workers >= 2 * COUNT);
     close_all(pools);
     pools = make(WEFT_ROUND_ROBIN, (weft_pool_options){.capacity = WEFT_UNLIMITED});

@@ -38,7 +38,7 @@ static void submit(weft_pool *pool, int priority, int number)
 static weft_pool *open_paused(void)
 {
     memset(&journal, 0, sizeof journal);
-    weft_pool *pool = pool_open_paused((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
+    weft_pool *pool = POOL_OPEN_PAUSED(.capacity = 1, .queue = WEFT_UNLIMITED);
     return pool;
 }
 
@@ -183,8 +183,7 @@ static void note_dropped(void (*function)(void *), void *arg, void *data)
 
 static void submit_number(weft_pool *pool, int number, int priority, uint64_t key)
 {
-    submit_with(pool, note_number, (void *)(intptr_t)number,
-                (weft_submit_options){.priority = priority, .key = key});
+    SUBMIT_WITH(pool, note_number, (void *)(intptr_t)number, .priority = priority, .key = key);
 }
 
 static void check_journal(const struct journal *of, const int *numbers, uint32_t count)
@@ -206,8 +205,8 @@ static void the_oldest_of_the_lowest_is_dropped(void *arg)
     enum { TASKS = sizeof tasks / sizeof tasks[0] };
     memset(&dropped, 0, sizeof dropped);
     memset(&journal, 0, sizeof journal);
-    weft_pool *pool = pool_open_paused((weft_pool_options){
-        .capacity = 1, .queue = TASKS - 1, .when_full = WEFT_DROP_OLDEST, .on_drop = note_dropped});
+    weft_pool *pool = POOL_OPEN_PAUSED(.capacity = 1, .queue = TASKS - 1,
+                                       .when_full = WEFT_DROP_OLDEST, .on_drop = note_dropped);
     for (int i = 0; i < TASKS; i++)
         submit_number(pool, i, tasks[i].priority, tasks[i].key);
     for (int i = 0; i < TASKS; i++) /* tasks of the highest priority: they are dropped last */
@@ -245,7 +244,7 @@ static void check_shares(void)
 static void each_priority_has_its_share(void *arg)
 {
     memset(&journal, 0, sizeof journal);
-    weft_pool *pool = pool_open_paused((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
+    weft_pool *pool = POOL_OPEN_PAUSED(.capacity = 1, .queue = WEFT_UNLIMITED);
     for (int i = 0; i < 1000; i++)
         submit_number(pool, WEFT_HIGH, WEFT_HIGH, 0);
     for (int i = 0; i < 60; i++) {
@@ -282,11 +281,10 @@ static void begin_high(void *arg)
     share.begun++;
     if (share.begun == 200) {
         share.submitted_at = share.begun;
-        submit_with(share.pool, begin_normal, NULL,
-                    (weft_submit_options){.priority = share.low ? WEFT_LOW : 0});
+        SUBMIT_WITH(share.pool, begin_normal, NULL, .priority = share.low ? WEFT_LOW : 0);
     }
     if (!count_of(&share.over))
-        submit_with(share.pool, begin_high, arg, (weft_submit_options){.priority = WEFT_HIGH});
+        SUBMIT_WITH(share.pool, begin_high, arg, .priority = WEFT_HIGH);
 }
 
 static void a_normal_task_among_high_ones(void *arg)
@@ -294,10 +292,10 @@ static void a_normal_task_among_high_ones(void *arg)
     for (int low = 0; low < 2; low++) {
         memset(&share, 0, sizeof share);
         share.low = low;
-        share.pool = pool_open_paused((weft_pool_options){.capacity = 1});
+        share.pool = POOL_OPEN_PAUSED(.capacity = 1);
         CHECK_EQ(weft_pool_tune_queue(share.pool, 50), 0);
         for (int i = 0; i < 30; i++)
-            submit_with(share.pool, begin_high, NULL, (weft_submit_options){.priority = WEFT_HIGH});
+            SUBMIT_WITH(share.pool, begin_high, NULL, .priority = WEFT_HIGH);
         CHECK_EQ(weft_pool_resume(share.pool), 0);
         pool_close(share.pool);
         CHECK_EQ(count_of(&share.over), 1);

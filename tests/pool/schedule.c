@@ -71,7 +71,7 @@ static void arguments_in_child(void)
 
 static void arguments(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     weft_schedule *schedule = SCHEDULE_POISON;
     char byte = 0;
     CHECK_EQ(weft_pool_submit_after(NULL, note, NULL, 0, &schedule), -EINVAL);
@@ -102,7 +102,7 @@ static void arguments(void)
 
 static void once_at_their_times(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
+    weft_pool *pool = POOL_OPEN(.capacity = 2);
     begin();
     weft_schedule *third = after(pool, note, a_third, 3 * TICK);
     CHECK_EQ(weft_pool_submit_after(pool, note, a_second, TICK, NULL), 0);
@@ -128,7 +128,7 @@ static void once_at_their_times(void)
 static void no_drift(void)
 {
     static int64_t takes = 3 * WEFT_MS;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 3});
+    weft_pool *pool = POOL_OPEN(.capacity = 3);
     weft_schedule *at_once = SCHEDULE_POISON;
     begin();
     weft_schedule *one = every(pool, note_and_take, &takes, TICK);
@@ -164,7 +164,7 @@ static void no_drift(void)
 static void runs_do_not_overlap(void)
 {
     static int64_t takes = 2 * TICK + TICK / 2;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 3});
+    weft_pool *pool = POOL_OPEN(.capacity = 3);
     begin();
     weft_schedule *one = every(pool, note_and_take, &takes, TICK);
     until(6 * TICK + TICK / 4);
@@ -184,7 +184,7 @@ static void runs_do_not_overlap(void)
 static void missed_times_are_not_made_up_for(void *arg)
 {
     static atomic_u32 ran;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     atomic_u32_store_relaxed(&ran, 0);
     weft_schedule *one = every(pool, count_task, &ran, WEFT_MS);
     int64_t first = stats_of(one).next;
@@ -212,9 +212,9 @@ static void in_line_whatever_the_policy(void)
 {
     static int64_t takes = 5 * TICK;
     for (int policy = WEFT_BLOCK; policy <= WEFT_DROP_OLDEST; policy++) {
-        weft_pool *pool = pool_open((weft_pool_options){
-            .capacity = 1, .when_full = policy, .max_blocked = 3, .on_drop = note_drop});
-        weft_pool *other = pool_open((weft_pool_options){.capacity = 1});
+        weft_pool *pool =
+            POOL_OPEN(.capacity = 1, .when_full = policy, .max_blocked = 3, .on_drop = note_drop);
+        weft_pool *other = POOL_OPEN(.capacity = 1);
         weft_fiber *fiber = NULL;
         begin();
         CHECK_EQ(weft_pool_submit(pool, note_and_take, &takes), 0);
@@ -260,8 +260,7 @@ static void try_submit(void *pool)
  * submits. */
 static void a_line_makes_no_submit_fail(void)
 {
-    weft_pool *pool =
-        pool_open((weft_pool_options){.capacity = 2, .queue = 4, .when_full = WEFT_REJECT});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = 4, .when_full = WEFT_REJECT);
     begin();
     CHECK_EQ(weft_pool_pause(pool), 0);
     for (int i = 0; i < 6; i++)
@@ -288,7 +287,7 @@ static void schedule_at_once(void *pool)
 /* Tasks have ended, and their worker goes on with the next without telling. */
 static void a_place_that_is_free_is_found(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 2});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = 2);
     begin();
     CHECK_EQ(weft_pool_pause(pool), 0);
     for (int i = 0; i < 4; i++)
@@ -301,7 +300,7 @@ static void a_place_that_is_free_is_found(void)
 
 static void a_paused_pool_admits(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = 1);
     begin();
     CHECK_EQ(weft_pool_pause(pool), 0);
     weft_schedule *one = every(pool, note, a_run, TICK);
@@ -332,7 +331,7 @@ static void count_calls(void *arg)
 
 static void the_copy_lives_as_long_as_the_schedule(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     weft_schedule *schedule = NULL;
     struct counter counter = {.rest = "copied"};
     weft_schedule_options options = {.period = TICK, .copy = sizeof counter};
@@ -348,9 +347,9 @@ static void the_copy_lives_as_long_as_the_schedule(void)
 static void priority_and_key(void)
 {
     static int64_t takes = TICK;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 3, .queue = 10});
+    weft_pool *pool = POOL_OPEN(.capacity = 3, .queue = 10);
     begin();
-    submit_with(pool, note_and_take, &takes, (weft_submit_options){.key = 7});
+    SUBMIT_WITH(pool, note_and_take, &takes, .key = 7);
     CHECK_EQ(weft_pool_schedule(pool, note, a_keyed, &(weft_schedule_options){.key = 7}, NULL), 0);
     until(1);
     CHECK_EQ(story.count, 1);
@@ -375,7 +374,7 @@ static void priority_and_key(void)
 static void cancelled_before_it_is_admitted(void)
 {
     static struct gate gate;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .on_drop = note_drop});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .on_drop = note_drop);
     begin();
     gate_shut(&gate);
     weft_schedule *early = after(pool, note, NULL, TICK);
@@ -408,8 +407,8 @@ static void cancelled_before_it_is_admitted(void)
 /* Scheduled tasks in the queue: their places are free at once. */
 static void cancelled_in_the_queue(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){
-        .capacity = 1, .queue = 1, .when_full = WEFT_REJECT, .on_drop = note_drop});
+    weft_pool *pool =
+        POOL_OPEN(.capacity = 1, .queue = 1, .when_full = WEFT_REJECT, .on_drop = note_drop);
     begin();
     CHECK_EQ(weft_pool_pause(pool), 0);
     weft_schedule *one = after(pool, note, NULL, TICK), *periodic = every(pool, note, NULL, TICK);
@@ -432,7 +431,7 @@ static void cancelled_in_the_queue(void)
 
 static void a_cancel_lets_a_submitter_in(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     weft_fiber *fiber;
     begin();
     CHECK_EQ(weft_pool_pause(pool), 0);
@@ -459,7 +458,7 @@ static void cancel_itself(void *schedule)
 static void cancelled_while_it_runs(void)
 {
     static int64_t takes = TICK;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
+    weft_pool *pool = POOL_OPEN(.capacity = 2);
     weft_schedule *own = NULL;
     begin();
     weft_schedule *one = after(pool, note_and_take, &takes, TICK);
@@ -495,7 +494,7 @@ static void schedule_in_stopping(void *pool)
 static void stopped(void)
 {
     static int64_t takes = 2 * TICK;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .on_drop = note_drop});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .on_drop = note_drop);
     begin();
     CHECK_EQ(weft_pool_submit(pool, schedule_in_stopping, pool), 0);
     weft_schedule *running = every(pool, note_and_take, &takes, TICK);
@@ -516,8 +515,7 @@ static void stopped(void)
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK_EQ(weft_now(), story.start + 3 * TICK);
     weft_pool_stats stats = pool_stats(pool);
-    CHECK_FIGURES(stats, FIGURE(submitted, 4), FIGURE(completed, 2), FIGURE(dropped, 2),
-                  FIGURE(rejected, 1));
+    CHECK_STATS(stats, IS(submitted, 4), IS(completed, 2), IS(dropped, 2), IS(rejected, 1));
     CHECK_EQ(stats_of(running).runs, 1);
     CHECK_EQ(weft_pool_submit_after(pool, note, NULL, 0, NULL), -ESHUTDOWN);
     CHECK_EQ(weft_pool_submit_every(pool, note, NULL, TICK, NULL), -ESHUTDOWN);
@@ -571,7 +569,7 @@ static void fork_off(void (*function)(void *), void *arg, void *data)
 static void on_drop_forks(void)
 {
     pid_t parent = getpid();
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .on_drop = fork_off});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .on_drop = fork_off);
     drops = 0;
     for (int i = 0; i < 2; i++)
         CHECK_EQ(weft_pool_submit_after(pool, note, NULL, LONG, NULL), 0);
@@ -599,7 +597,7 @@ static void note_panic(const weft_panic_info *info, void (*function)(void *), vo
 
 static void goes_on_after_a_panic(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .on_panic = note_panic});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .on_panic = note_panic);
     begin();
     weft_schedule *one = every(pool, note_and_panic, a_panics, TICK);
     until(3 * TICK + 1);
@@ -628,8 +626,7 @@ static void goes_on_after_a_crash(void)
     static atomic_u32 ran;
     if (WEFT_ASAN || WEFT_TSAN)
         return; /* nothing is isolated */
-    weft_pool *pool = pool_open(
-        (weft_pool_options){.capacity = 1, .isolate_crashes = 1, .on_panic = say_nothing});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .isolate_crashes = 1, .on_panic = say_nothing);
     CHECK_EQ(weft_pool_submit_every(pool, count_and_crash, &ran, WEFT_MS, NULL), 0);
     await_at_least(&ran, 3);
     pool_close(pool);
@@ -637,7 +634,7 @@ static void goes_on_after_a_crash(void)
 
 static void goes_on_after_an_abort(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .on_drop = note_drop});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .on_drop = note_drop);
     begin();
     CHECK_EQ(weft_pool_pause(pool), 0);
     weft_schedule *one = every(pool, note, a_run, TICK);

@@ -10,7 +10,7 @@ static void use_handle(void *handle)
 
 static void the_handle_is_there_before_the_run(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     for (int64_t i = 0; i < test_scale(2000); i++) {
         static weft_schedule *handle;
         handle = NULL;
@@ -28,7 +28,7 @@ static void many(void)
     static atomic_u32 ran;
     int64_t count =
         test_scale(test_seeded ? 10000 : 100000); /* a seed draws among all that are ready */
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 10, .queue = 100});
+    weft_pool *pool = POOL_OPEN(.capacity = 10, .queue = 100);
     atomic_u32_store_relaxed(&ran, 0);
     for (int64_t i = 0; i < count; i++)
         CHECK_EQ(weft_pool_submit_after(pool, count_task, &ran, i % SPREAD * WEFT_US, NULL), 0);
@@ -114,8 +114,7 @@ static void race_with_the_stop(void)
         if (test_seeded)
             CHECK_EQ(weft_test_seed(&race.seed), 0);
         CHECK_EQ(weft_wg_init(&race.go, 1), 0);
-        race.pool = pool_open((weft_pool_options){
-            .capacity = 1 + round % 2, .queue = round % 3, .on_drop = race_drop});
+        race.pool = POOL_OPEN(.capacity = 1 + round % 2, .queue = round % 3, .on_drop = race_drop);
         for (int i = 0; i < RACERS; i++)
             bodies[i] = (struct body){
                 .function = race_on, .arg = (void *)(uintptr_t)i, .thread = (round + i) % 3 == 0};
@@ -125,8 +124,8 @@ static void race_with_the_stop(void)
         uint32_t dropped = count_of(&race.dropped);
         CHECK(ran + dropped <= count_of(&race.accepted));
         weft_pool_stats stats = pool_stats(race.pool);
-        CHECK_FIGURES(stats, FIGURE(schedules, 0), FIGURE(dropped, dropped),
-                      FIGURE(completed, ran + count_of(&race.periodic)), FIGURE(blocked, 0));
+        CHECK_STATS(stats, IS(schedules, 0), IS(dropped, dropped),
+                    IS(completed, ran + count_of(&race.periodic)), IS(blocked, 0));
         pool_close(race.pool);
     }
 }
@@ -136,7 +135,7 @@ static void cancel_races_with_the_clock(void)
 {
     for (int64_t round = 0; round < test_scale(2000); round++) {
         static atomic_u32 ran;
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1 + round % 2});
+        weft_pool *pool = POOL_OPEN(.capacity = 1 + round % 2);
         atomic_u32_store_relaxed(&ran, 0);
         weft_schedule *one = after(pool, count_task, &ran, round % 30 * WEFT_US);
         weft_schedule *other = after(pool, count_task, &ran, round % 30 * WEFT_US);

@@ -16,9 +16,8 @@ static atomic_u32 ran;
 static void check_figures(weft_pool *pool, int64_t running, int64_t queued, int64_t submitted,
                           int64_t completed)
 {
-    CHECK_FIGURES(pool_stats(pool), FIGURE(running, running), FIGURE(starting, 0),
-                  FIGURE(queued, queued), FIGURE(submitted, submitted),
-                  FIGURE(completed, completed));
+    CHECK_FIGURES(pool, IS(running, running), IS(starting, 0), IS(queued, queued),
+                  IS(submitted, submitted), IS(completed, completed));
 }
 
 /* One by one. */
@@ -26,8 +25,7 @@ static void check_figures(weft_pool *pool, int64_t running, int64_t queued, int6
 static void each_figure_counts_one_thing(void *arg)
 {
     static struct gate gate;
-    weft_pool *pool =
-        pool_open((weft_pool_options){.capacity = 3, .queue = 4, .expiry = WEFT_NEVER});
+    weft_pool *pool = POOL_OPEN(.capacity = 3, .queue = 4, .expiry = WEFT_NEVER);
     weft_pool_stats stats = pool_stats(pool), zero = {.capacity = 3, .queue = 4};
     CHECK_EQ(memcmp(&stats, &zero, sizeof stats), 0);
 
@@ -37,7 +35,7 @@ static void each_figure_counts_one_thing(void *arg)
         await(&gate.gauge.now, (uint32_t)i);
         check_figures(pool, i, 0, i, 0);
     }
-    CHECK_FIGURES(pool_stats(pool), FIGURE(workers, 3), FIGURE(idle, 0));
+    CHECK_FIGURES(pool, IS(workers, 3), IS(idle, 0));
     atomic_u32_store_relaxed(&ran, 0);
     for (int i = 1; i <= 4; i++) {
         CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
@@ -50,11 +48,11 @@ static void each_figure_counts_one_thing(void *arg)
     check_figures(pool, 0, 0, 7, 7);
     AWAIT_FIGURE(pool, idle, 3);
     stats = pool_stats(pool);
-    CHECK_FIGURES(stats, FIGURE(workers, 3), FIGURE(most_workers, 3));
+    CHECK_STATS(stats, IS(workers, 3), IS(most_workers, 3));
     CHECK_EQ(stats.dropped + stats.cancelled + stats.panicked + stats.blocked, 0);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     stats = pool_stats(pool);
-    CHECK_FIGURES(stats, FIGURE(workers, 0), FIGURE(most_workers, 3), FIGURE(completed, 7));
+    CHECK_STATS(stats, IS(workers, 0), IS(most_workers, 3), IS(completed, 7));
     pool_close(pool);
 }
 
@@ -64,7 +62,7 @@ static void rejected_counts_refused_submits(void *arg)
     static struct gate gate;
     enum { WAIT = 3 };
     struct submission own[WAIT];
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .max_blocked = WAIT});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .max_blocked = WAIT);
     weft_context *context = new_context();
     gate_shut_and_fill(&gate, pool, 1);
     for (int i = 0; i < WAIT; i++) {
@@ -76,7 +74,7 @@ static void rejected_counts_refused_submits(void *arg)
     CHECK_EQ(pool_stats(pool).rejected, 1);
     weft_context_cancel(context);
     CHECK_EQ(submission_end(&own[0]), -ECANCELED);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(rejected, 2), FIGURE(blocked, 2));
+    CHECK_FIGURES(pool, IS(rejected, 2), IS(blocked, 2));
     CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, weft_after(WEFT_US)), -ETIMEDOUT);
     CHECK_EQ(pool_stats(pool).rejected, 3);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NOW), -ETIMEDOUT);
@@ -84,7 +82,7 @@ static void rejected_counts_refused_submits(void *arg)
         CHECK_EQ(submission_end(&own[i]), -ESHUTDOWN);
     CHECK_EQ(pool_stats(pool).rejected, 5);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ESHUTDOWN);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(rejected, 6), FIGURE(blocked, 0), FIGURE(submitted, 1));
+    CHECK_FIGURES(pool, IS(rejected, 6), IS(blocked, 0), IS(submitted, 1));
     gate_open_and_close(&gate, pool);
     weft_context_close(context);
 }
@@ -92,8 +90,7 @@ static void rejected_counts_refused_submits(void *arg)
 static void what_will_not_run_is_counted(void *arg)
 {
     static struct gate gate;
-    weft_pool *pool =
-        pool_open((weft_pool_options){.capacity = 1, .queue = 3, .when_full = WEFT_DROP_OLDEST});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = 3, .when_full = WEFT_DROP_OLDEST);
     gate_shut_and_fill(&gate, pool, 1);
     atomic_u32_store_relaxed(&ran, 0);
     submit_counts(pool, &ran, 5);
@@ -111,8 +108,7 @@ static void what_will_not_run_is_counted(void *arg)
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     gate_open(&gate);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(submitted, 8), FIGURE(cancelled, 1),
-                  FIGURE(completed, 2));
+    CHECK_FIGURES(pool, IS(submitted, 8), IS(cancelled, 1), IS(completed, 2));
     CHECK_EQ(count_of(&ran), 1);
     pool_close(pool);
 }
@@ -120,19 +116,18 @@ static void what_will_not_run_is_counted(void *arg)
 static void idle_workers_do_not_run(void *arg)
 {
     static struct gate gate;
-    weft_pool *pool = pool_open(
-        (weft_pool_options){.capacity = 8, .queue = 8, .prestart = 5, .expiry = WEFT_NEVER});
+    weft_pool *pool = POOL_OPEN(.capacity = 8, .queue = 8, .prestart = 5, .expiry = WEFT_NEVER);
     AWAIT_FIGURE(pool, idle, 5);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(running, 0), FIGURE(workers, 5));
+    CHECK_FIGURES(pool, IS(running, 0), IS(workers, 5));
     gate_shut_and_fill(&gate, pool, 2);
     AWAIT_FIGURE(pool, idle, 3); /* one of them may still look for more */
-    CHECK_FIGURES(pool_stats(pool), FIGURE(running, 2), FIGURE(workers, 5));
+    CHECK_FIGURES(pool, IS(running, 2), IS(workers, 5));
     submit_many(pool, gate_task, &gate, 6);
     await(&gate.gauge.now, 8);
     gate_open(&gate);
     AWAIT_FIGURE(pool, running, 0);
     AWAIT_FIGURE(pool, idle, 8);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(running, 0), FIGURE(workers, 8));
+    CHECK_FIGURES(pool, IS(running, 0), IS(workers, 8));
     pool_close(pool);
 }
 
@@ -141,16 +136,15 @@ static void what_can_begin_is_not_queued(void *arg)
 {
     struct gate gate;
     gate_shut(&gate);
-    weft_pool *pool = pool_open_paused((weft_pool_options){.capacity = 5, .queue = 2});
+    weft_pool *pool = POOL_OPEN_PAUSED(.capacity = 5, .queue = 2);
     for (int i = 0; i < 7; i++) {
         CHECK_EQ(weft_pool_try_submit(pool, gate_task, &gate), 0);
-        CHECK_FIGURES(pool_stats(pool), FIGURE(starting, i < 5 ? i + 1 : 5),
-                      FIGURE(queued, i < 5 ? 0 : i - 4));
+        CHECK_FIGURES(pool, IS(starting, i < 5 ? i + 1 : 5), IS(queued, i < 5 ? 0 : i - 4));
     }
     CHECK_EQ(weft_pool_try_submit(pool, gate_task, &gate), -EAGAIN);
     CHECK_EQ(weft_pool_resume(pool), 0);
     await_at_gate(&gate, 5);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(starting, 0), FIGURE(queued, 2));
+    CHECK_FIGURES(pool, IS(starting, 0), IS(queued, 2));
     gate_open_and_close(&gate, pool);
 }
 
@@ -266,10 +260,9 @@ static void run_load(weft_pool_options options)
     bodies_run(bodies, SUBMITTERS + 2);
     CHECK_EQ(weft_pool_stop(load.pool, WEFT_NEVER), 0);
     weft_pool_stats stats = pool_stats(load.pool);
-    CHECK_FIGURES(stats, FIGURE(submitted, count_of(&load.admitted)),
-                  FIGURE(rejected, count_of(&load.turned_away)),
-                  FIGURE(panicked, count_of(&load.panicked)),
-                  FIGURE(cancelled, count_of(&load.cancelled)), FIGURE(beyond, 0));
+    CHECK_STATS(stats, IS(submitted, count_of(&load.admitted)),
+                IS(rejected, count_of(&load.turned_away)), IS(panicked, count_of(&load.panicked)),
+                IS(cancelled, count_of(&load.cancelled)), IS(beyond, 0));
     CHECK_EQ(stats.completed + stats.dropped + stats.cancelled, stats.submitted);
     CHECK_EQ(stats.running + stats.starting + stats.queued + stats.blocked + stats.workers +
                  stats.idle,
@@ -299,7 +292,7 @@ static void figures_agree_at_every_moment(void)
 static void what_waits_behind_another_is_queued(void *arg)
 {
     memset(&holder, 0, sizeof holder);
-    weft_pool *pool = pool_open_paused((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
+    weft_pool *pool = POOL_OPEN_PAUSED(.capacity = 1, .queue = WEFT_UNLIMITED);
     CHECK_EQ(weft_pool_submit(pool, hold_processor, NULL), 0);
     atomic_u32_store_relaxed(&ran, 0);
     submit_counts(pool, &ran, 50);
@@ -320,7 +313,7 @@ static void what_waits_behind_another_is_queued(void *arg)
 static void steal_behind_a_holder(void *arg)
 {
     memset(&holder, 0, sizeof holder);
-    weft_pool *pool = pool_open_paused((weft_pool_options){.queue = WEFT_UNLIMITED});
+    weft_pool *pool = POOL_OPEN_PAUSED(.queue = WEFT_UNLIMITED);
     CHECK_EQ(weft_pool_submit(pool, hold_processor, NULL), 0);
     atomic_u32_store_relaxed(&ran, 0);
     submit_counts(pool, &ran, 10);

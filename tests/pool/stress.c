@@ -166,8 +166,8 @@ static void check_world(void)
             for (int k = 0; k <= CHILDREN; k++)
                 check_job(&world.jobs[i][j][k], &taken, &drops, &refused);
     weft_pool_stats stats = pool_stats(world.pool);
-    CHECK_FIGURES(stats, FIGURE(submitted, taken), FIGURE(dropped, drops),
-                  FIGURE(rejected, refused), FIGURE(completed, taken - drops));
+    CHECK_STATS(stats, IS(submitted, taken), IS(dropped, drops), IS(rejected, refused),
+                IS(completed, taken - drops));
     CHECK_EQ(stats.running + stats.starting + stats.queued, 0);
     CHECK_EQ(stats.blocked + stats.workers + stats.idle, 0);
 }

@@ -66,8 +66,8 @@ static void arguments_are_copied(void *arg)
         if (when_full == WEFT_REJECT)
             continue;
         memset(&copies, 0, sizeof copies);
-        weft_pool *pool = pool_open((weft_pool_options){
-            .capacity = 2, .queue = 10, .when_full = when_full, .on_drop = drop_copy});
+        weft_pool *pool =
+            POOL_OPEN(.capacity = 2, .queue = 10, .when_full = when_full, .on_drop = drop_copy);
         if (when_full != WEFT_BLOCK)
             gate_shut_and_fill(&gate, pool, 2);
         copy_all(pool, rounds);
@@ -83,7 +83,7 @@ static void a_function_may_be_bound(void *arg)
 {
     static struct gate gate;
     gate_shut(&gate);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .function = gate_task});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .function = gate_task);
     CHECK_EQ(weft_pool_invoke(pool, &gate), 0);
     CHECK_EQ(weft_pool_try_invoke(pool, &gate), 0);
     await(&gate.gauge.now, 2);
@@ -185,7 +185,7 @@ static void fibers_threads_and_tasks_may_submit(void)
     for (int64_t queue = 0; queue <= 100; queue += 100) {
         memset(&crowd.gauge, 0, sizeof crowd.gauge);
         atomic_u32_store_relaxed(&crowd.children, 0);
-        crowd.pool = pool_open((weft_pool_options){.capacity = 4, .queue = queue});
+        crowd.pool = POOL_OPEN(.capacity = 4, .queue = queue);
         run_many(submit_parents, &waits, MANY);
         pool_close(crowd.pool);
         CHECK_EQ(gauge_total(&crowd.gauge), MANY * crowd.each);

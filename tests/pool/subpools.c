@@ -11,14 +11,13 @@
 
 static weft_pool *subpool(weft_pool *parent, int64_t capacity)
 {
-    return pool_open((weft_pool_options){
-        .parent = parent, .capacity = capacity, .queue = WEFT_UNLIMITED, .name = "sub"});
+    return POOL_OPEN(.parent = parent, .capacity = capacity, .queue = WEFT_UNLIMITED,
+                     .name = "sub");
 }
 
 static weft_pool *root(int64_t capacity)
 {
-    return pool_open(
-        (weft_pool_options){.capacity = capacity, .queue = WEFT_UNLIMITED, .name = "root"});
+    return POOL_OPEN(.capacity = capacity, .queue = WEFT_UNLIMITED, .name = "root");
 }
 
 /* Opening and closing. */
@@ -116,7 +115,7 @@ static void what_others_do_not_use_is_there(void)
     gate_shut(&more);
     struct tree tree = tree_open(5, 4, 5);
     gate_shut_and_fill(&gate, tree.pools[ONE], 4);
-    CHECK_FIGURES(pool_stats(tree.pools[PARENT]), FIGURE(below, 4), FIGURE(running, 0));
+    CHECK_FIGURES(tree.pools[PARENT], IS(below, 4), IS(running, 0));
     CHECK_EQ(weft_pool_submit(tree.pools[OTHER], gate_task, &gate), 0);
     await_at_gate(&gate, 5);
     CHECK_EQ(pool_stats(tree.pools[PARENT]).below, 5);
@@ -306,10 +305,9 @@ static void contexts_end_what_is_under_them(void)
         weft_context *context, *own;
         context = new_context();
         own = new_context();
-        weft_pool *parent = pool_open((weft_pool_options){.capacity = 4, .context = context});
+        weft_pool *parent = POOL_OPEN(.capacity = 4, .context = context);
         weft_pool *first = subpool(parent, 2);
-        weft_pool *other = pool_open(
-            (weft_pool_options){.capacity = 2, .queue = 9, .parent = parent, .context = own});
+        weft_pool *other = POOL_OPEN(.capacity = 2, .queue = 9, .parent = parent, .context = own);
         CHECK_EQ(weft_pool_submit(first, sleep_plainly, &ended), 0);
         CHECK_EQ(weft_pool_submit(other, sleep_plainly, &ended), 0);
         AWAIT_FIGURE(first, running, 1);
@@ -331,8 +329,8 @@ static void contexts_end_what_is_under_them(void)
 
 static void cancel_is_for_one_pool(void)
 {
-    weft_pool *parent = pool_open((weft_pool_options){.capacity = 4, .cancellable = 1});
-    weft_pool *sub = pool_open((weft_pool_options){.parent = parent, .cancellable = 1});
+    weft_pool *parent = POOL_OPEN(.capacity = 4, .cancellable = 1);
+    weft_pool *sub = POOL_OPEN(.parent = parent, .cancellable = 1);
     weft_task *above = start_task(parent, sleep_for_ever, NULL);
     weft_task *below = start_task(sub, sleep_for_ever, NULL);
     AWAIT_FIGURE(parent, running, 1);
@@ -362,12 +360,10 @@ static void check_state(void *data)
 static void workers_are_each_pool_s_own(void)
 {
     int marks[2];
-    weft_pool *parent = pool_open((weft_pool_options){
-        .capacity = 1, .queue = WEFT_UNLIMITED, .on_worker_start = give_state, .data = &marks[0]});
-    weft_pool *sub = pool_open((weft_pool_options){.parent = parent,
-                                                   .queue = WEFT_UNLIMITED,
-                                                   .on_worker_start = give_state,
-                                                   .data = &marks[1]});
+    weft_pool *parent = POOL_OPEN(.capacity = 1, .queue = WEFT_UNLIMITED,
+                                  .on_worker_start = give_state, .data = &marks[0]);
+    weft_pool *sub = POOL_OPEN(.parent = parent, .queue = WEFT_UNLIMITED,
+                               .on_worker_start = give_state, .data = &marks[1]);
     for (int i = 0; i < 50; i++) {
         CHECK_EQ(weft_pool_submit(parent, check_state, &marks[0]), 0);
         CHECK_EQ(weft_pool_submit(sub, check_state, &marks[1]), 0);
@@ -390,7 +386,7 @@ static void submit_to_full(void *arg)
 
 static void tasks_of_a_tree_never_wait_to_submit(void)
 {
-    weft_pool *parent = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *parent = POOL_OPEN(.capacity = 1);
     weft_pool_options options = {.parent = parent, .capacity = 1};
     struct tree tree = {{parent, pool_open(options), pool_open(options)}};
     turns.over.value = 0;
@@ -410,9 +406,9 @@ static void policies_are_each_pool_s_own(void)
     atomic_u32 ran = {0};
     weft_limiter *limiter;
     CHECK_EQ(weft_limiter_open(&limiter, &(weft_limiter_options){.rate = 100000, .burst = 1}), 0);
-    weft_pool *parent = pool_open((weft_pool_options){.capacity = 1, .limiter = limiter});
-    weft_pool *sub = pool_open(
-        (weft_pool_options){.parent = parent, .capacity = 2, .queue = 1, .when_full = WEFT_REJECT});
+    weft_pool *parent = POOL_OPEN(.capacity = 1, .limiter = limiter);
+    weft_pool *sub =
+        POOL_OPEN(.parent = parent, .capacity = 2, .queue = 1, .when_full = WEFT_REJECT);
     gate_shut_and_fill(&gate, parent, 1);
     submit_counts(sub, &ran, 3); /* its own limit decides */
     CHECK_EQ(weft_pool_submit(sub, count_task, &ran), -EAGAIN);
@@ -420,7 +416,7 @@ static void policies_are_each_pool_s_own(void)
     gate_open(&gate);
     await_count(&ran, 3);
     pool_close(sub);
-    sub = pool_open((weft_pool_options){.parent = parent, .limiter = limiter, .queue = 9});
+    sub = POOL_OPEN(.parent = parent, .limiter = limiter, .queue = 9);
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(weft_pool_submit(sub, count_task, &ran), 0);
         CHECK_EQ(weft_pool_submit(parent, count_task, &ran), 0);

@@ -17,7 +17,7 @@ struct tree {
 
 static struct tree tree_open(int64_t capacity, int64_t one, int64_t other, int64_t queue)
 {
-    weft_pool *parent = pool_open((weft_pool_options){.capacity = capacity, .queue = queue});
+    weft_pool *parent = POOL_OPEN(.capacity = capacity, .queue = queue);
     weft_pool_options options = {.parent = parent, .capacity = one, .queue = queue};
     struct tree tree = {{parent, pool_open(options)}};
     options.capacity = other;
@@ -247,8 +247,8 @@ static void close_group(void *group)
 
 static void handles_outlive_sub_pools(void)
 {
-    weft_pool *parent = pool_open((weft_pool_options){.capacity = 1, .queue = 9});
-    weft_pool *sub = pool_open((weft_pool_options){.parent = parent, .queue = 9});
+    weft_pool *parent = POOL_OPEN(.capacity = 1, .queue = 9);
+    weft_pool *sub = POOL_OPEN(.parent = parent, .queue = 9);
     weft_task *task = start_task(sub, seven, NULL);
     weft_group *group = group_over(sub, NULL);
     CHECK_EQ(weft_group_go(group, nothing, NULL), 0);

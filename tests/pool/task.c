@@ -16,7 +16,7 @@ static int twice(void *number)
 
 static void result_and_error(void *arg)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 4, .queue = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 4, .queue = 1);
     int many = (int)test_scale(1000);
     for (int i = -many; i <= many; i++) { /* any number, and errors */
         weft_task *task = start_task(pool, twice, &i);
@@ -32,13 +32,13 @@ static void result_and_error(void *arg)
         weft_task_release(task);
     }
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(completed, 2 * many + 1), FIGURE(failed, many));
+    CHECK_FIGURES(pool, IS(completed, 2 * many + 1), IS(failed, many));
     pool_close(pool);
 }
 
 static void arguments(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     weft_task *task = TASK_POISON;
     CHECK_EQ(weft_task_start(NULL, pool, twice, NULL, NULL), -EINVAL);
     CHECK_EQ(weft_task_start(&task, NULL, twice, NULL, NULL), -EINVAL);
@@ -82,7 +82,7 @@ static void no_room(void *arg)
     static const int policies[] = {WEFT_BLOCK, WEFT_REJECT};
     for (int i = 0; i < 2; i++) {
         struct gate gate;
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = policies[i]});
+        weft_pool *pool = POOL_OPEN(.capacity = 1, .when_full = policies[i]);
         gate_shut_and_fill(&gate, pool, 1);
         weft_task *task = TASK_POISON;
         weft_submit_options options = {.timeout = WEFT_MS};
@@ -114,7 +114,7 @@ static void wait_with_a_deadline(void *arg)
 {
     struct gate gate;
     gate_shut(&gate);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = 1);
     weft_task *running = start_task(pool, pass_gate, &gate);
     await_at_gate(&gate, 1);
     int number = 21, result = RESULT_POISON;
@@ -159,7 +159,7 @@ static void many_wait(void)
         for (int64_t round = test_scale(50); round > 0; round--) {
             struct gate gate, block;
             gate_shut(&gate);
-            weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 1});
+            weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = 1);
             gate_shut_and_fill(&block, pool, 1);
             weft_task *task = start_task(pool, pass_gate, &gate);
             atomic_u32 begun = {0};
@@ -195,7 +195,7 @@ static void the_callers_context_ends_the_wait(void)
         struct gate gate;
         gate_shut(&gate);
         weft_context *context = new_context();
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+        weft_pool *pool = POOL_OPEN(.capacity = 1);
         atomic_u32 begun = {0};
         struct waiting waiting = {.task = start_task(pool, pass_gate, &gate),
                                   .context = context,
@@ -222,25 +222,23 @@ static void cancelled_before_it_begins(void *arg)
     for (int keyed = 0; keyed < 2; keyed++) {
         atomic_u32 never = {0}, ran = {0};
         weft_task *tasks[TASKS];
-        weft_pool *pool = pool_open_paused(
-            (weft_pool_options){.capacity = 4, .queue = TASKS - 4, .when_full = WEFT_REJECT});
+        weft_pool *pool =
+            POOL_OPEN_PAUSED(.capacity = 4, .queue = TASKS - 4, .when_full = WEFT_REJECT);
         for (int i = 0; i < TASKS; i++)
-            tasks[i] = start_task_with(pool, count_handle, &never,
-                                       (weft_submit_options){.key = keyed ? 7 : 0});
+            tasks[i] = START_WITH(pool, count_handle, &never, .key = keyed ? 7 : 0);
         for (int i = 0; i < TASKS; i++) {
             CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -EAGAIN);
             CHECK_EQ(weft_task_cancel(tasks[i]), 0);
             CHECK_EQ(weft_task_ended(tasks[i]), 1); /* at once, not when its turn comes */
             CHECK_EQ(weft_task_cancel(tasks[i]), 2);
             CHECK_EQ(end_task(tasks[i]), -ECANCELED);
-            CHECK_FIGURES(pool_stats(pool), FIGURE(cancelled, i + 1));
+            CHECK_FIGURES(pool, IS(cancelled, i + 1));
             CHECK_EQ(pool_waiting(pool), TASKS - 1);
             CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0); /* in its place */
         }
         CHECK_EQ(weft_pool_resume(pool), 0);
         CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
-        CHECK_FIGURES(pool_stats(pool), FIGURE(cancelled, TASKS), FIGURE(completed, TASKS),
-                      FIGURE(submitted, 2 * TASKS));
+        CHECK_FIGURES(pool, IS(cancelled, TASKS), IS(completed, TASKS), IS(submitted, 2 * TASKS));
         CHECK_EQ(count_of(&never), 0);
         CHECK_EQ(count_of(&ran), TASKS);
         pool_close(pool);
@@ -250,7 +248,7 @@ static void cancelled_before_it_begins(void *arg)
 static void a_task_that_is_waited_for_is_cancelled(void *arg)
 {
     atomic_u32 ran = {0};
-    weft_pool *pool = pool_open_paused((weft_pool_options){.capacity = 2, .queue = 2});
+    weft_pool *pool = POOL_OPEN_PAUSED(.capacity = 2, .queue = 2);
     weft_task *awaited = start_task(pool, count_handle, &ran);
     CHECK_EQ(weft_task_cancel(awaited), 0);
     weft_task *waiter = start_task(pool, wait_for, awaited);
@@ -266,7 +264,7 @@ static void a_task_that_is_waited_for_is_cancelled(void *arg)
 static void errors_are_told_apart(void *arg)
 {
     int result = 77;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .on_panic = ignore_panic});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .on_panic = ignore_panic);
     weft_task *task = start_task(pool, return_error, (void *)(intptr_t)-ETIMEDOUT);
     CHECK_EQ(weft_task_wait(task, &result), 0);
     CHECK_EQ(result, -ETIMEDOUT);
@@ -278,7 +276,7 @@ static void errors_are_told_apart(void *arg)
     CHECK_EQ(result, 77);
     CHECK_EQ(weft_task_cancel(task), 1);
     CHECK_EQ(end_task(task), -ECANCELED);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(failed, 2), FIGURE(completed, 2));
+    CHECK_FIGURES(pool, IS(failed, 2), IS(completed, 2));
     pool_close(pool);
 }
 
@@ -292,7 +290,7 @@ static int sleep_on(void *arg)
 static void cancelled_while_it_runs(void *arg)
 {
     atomic_u32 begun = {0};
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
+    weft_pool *pool = POOL_OPEN(.capacity = 2);
     weft_task *task = start_task(pool, sleep_on, &begun);
     await_count(&begun, 1);
     CHECK_EQ(weft_task_cancel(task), 1);
@@ -314,7 +312,7 @@ static void check_unbound(void *arg)
 
 static void a_context_does_not_outlive_its_task(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 10});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = 10);
     for (int i = 0; i < 20; i++) {
         atomic_u32 begun = {0}, ran = {0};
         weft_task *task = start_task(pool, sleep_on, &begun);
@@ -369,7 +367,7 @@ static int count_result(void *counter)
 static void released_before_the_end(void *arg)
 {
     atomic_u32 ran = {0};
-    weft_pool *pool = pool_open_paused((weft_pool_options){.capacity = 2, .queue = 100});
+    weft_pool *pool = POOL_OPEN_PAUSED(.capacity = 2, .queue = 100);
     for (int i = 0; i < 100; i++)
         weft_task_release(start_task(pool, count_result, &ran));
     CHECK_EQ(count_of(&ran), 0);
@@ -383,7 +381,7 @@ static void released_before_the_end(void *arg)
 
 static void released_after_the_pool(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     int number = 3;
     weft_chan *done;
     weft_task *task = start_task(pool, twice, &number);
@@ -403,8 +401,8 @@ static void dropped_ones_end(void *arg)
         for (int abort = 0; abort < 2; abort++) {
             struct gate gate;
             atomic_u32 ran = {0};
-            weft_pool *pool = pool_open((weft_pool_options){
-                .capacity = 1, .queue = 1, .when_full = policies[i], .on_drop = no_drop});
+            weft_pool *pool =
+                POOL_OPEN(.capacity = 1, .queue = 1, .when_full = policies[i], .on_drop = no_drop);
             gate_shut_and_fill(&gate, pool, 1);
             weft_task *first = start_task(pool, count_result, &ran);
             weft_task *second = abort ? NULL : start_task(pool, count_result, &ran);
@@ -433,7 +431,7 @@ static void the_end_can_be_selected(void *arg)
 {
     struct gate gate;
     gate_shut(&gate);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 2});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = 2);
     weft_task *running = start_task(pool, pass_gate, &gate),
               *queued = start_task(pool, pass_gate, &gate);
     weft_chan *done[2], *again;
@@ -475,7 +473,7 @@ static void a_copy_is_there_until_the_release(void *arg)
     enum { JOBS = 20 };
     weft_task *tasks[JOBS];
     weft_submit_options options = {.copy = sizeof(struct job)};
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 3, .queue = JOBS});
+    weft_pool *pool = POOL_OPEN(.capacity = 3, .queue = JOBS);
     for (int i = 0; i < JOBS; i++) {
         struct job job = {.from = i};
         CHECK_EQ(weft_task_start(&tasks[i], pool, answer_in_copy, &job, &options), 0);
@@ -495,7 +493,7 @@ static void a_copy_is_there_until_the_release(void *arg)
 static void an_argument_is_given_back(void)
 {
     int number = 5;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     weft_task *task = start_task(pool, twice, &number);
     CHECK_PTR(weft_task_arg(task), &number);
     CHECK_EQ(task_result(task), 10);
@@ -521,7 +519,7 @@ static void a_context_above_cancels(void *arg)
         other = new_context();
         CHECK_EQ(weft_context_bind(bound ? context : other, NULL), 0);
         weft_submit_options options = {.context = bound ? NULL : context};
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 1});
+        weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = 1);
         for (int i = 0; i < 2; i++)
             CHECK_EQ(weft_task_start(&tasks[i], pool, sleep_and_tell, &begun, &options), 0);
         CHECK_EQ(weft_context_bind(NULL, NULL), 0);
@@ -533,7 +531,7 @@ static void a_context_above_cancels(void *arg)
         CHECK_EQ(task_result(tasks[1]), -ECANCELED);
         CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
         CHECK_EQ(count_of(&begun), 1);
-        CHECK_FIGURES(pool_stats(pool), FIGURE(completed, 1), FIGURE(cancelled, 1));
+        CHECK_FIGURES(pool, IS(completed, 1), IS(cancelled, 1));
         for (int i = 0; i < 2; i++)
             weft_task_release(tasks[i]);
         weft_context_close(context);
@@ -548,7 +546,7 @@ static void a_time_to_run(void *arg)
     struct gate gate;
     weft_task *task;
     weft_submit_options options = {.run_timeout = 2 * WEFT_MS};
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = 1);
     gate_shut_and_fill(&gate, pool, 1);
     CHECK_EQ(weft_task_start(&task, pool, sleep_for_ever, NULL, &options), 0);
     CHECK_EQ(weft_sleep(4 * WEFT_MS), 0);

@@ -79,6 +79,10 @@ static inline weft_pool *pool_open_paused(weft_pool_options options)
     return pool;
 }
 
+/* POOL_OPEN(.capacity = 1, .queue = 2) */
+#define POOL_OPEN(...) pool_open((weft_pool_options){__VA_ARGS__})
+#define POOL_OPEN_PAUSED(...) pool_open_paused((weft_pool_options){__VA_ARGS__})
+
 static inline void pool_close(weft_pool *pool)
 {
     CHECK_EQ(weft_pool_close(pool), 0);
@@ -120,22 +124,23 @@ static inline int64_t pool_waiting(weft_pool *pool)
     return stats.starting + stats.queued;
 }
 
-/* CHECK_FIGURES(pool_stats(pool), FIGURE(running, 2), FIGURE(queued, 0)): figures of one moment. */
+/* CHECK_FIGURES(pool, IS(running, 2), IS(queued, 0)): figures of one moment. CHECK_STATS takes a
+ * weft_pool_stats. */
 struct figure {
     const char *name;
     size_t offset;
     int64_t value;
 };
 
-#define FIGURE(field, expected)                            \
+#define IS(field, expected)                                \
     (struct figure)                                        \
     {                                                      \
 #field, offsetof(weft_pool_stats, field), expected \
     }
-#define CHECK_FIGURES(stats, ...)                                                  \
-    check_figures_at(__FILE__, __LINE__, stats,                                    \
-                     sizeof(struct figure[]){__VA_ARGS__} / sizeof(struct figure), \
-                     (struct figure[]){__VA_ARGS__})
+#define CHECK_FIGURES(pool, ...) CHECK_STATS(pool_stats(pool), __VA_ARGS__)
+#define CHECK_STATS(stats, ...)                                                       \
+    check_figures_at(__FILE__, __LINE__, stats, (const struct figure[]){__VA_ARGS__}, \
+                     sizeof(struct figure[]){__VA_ARGS__} / sizeof(struct figure))
 
 static inline int64_t figure_of(const weft_pool_stats *stats, size_t offset)
 {
@@ -144,8 +149,8 @@ static inline int64_t figure_of(const weft_pool_stats *stats, size_t offset)
     return value;
 }
 
-static inline void check_figures_at(const char *file, int line, weft_pool_stats stats, size_t count,
-                                    const struct figure *figures)
+static inline void check_figures_at(const char *file, int line, weft_pool_stats stats,
+                                    const struct figure *figures, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         test_check_eq(file, line, figures[i].name, "expected", figure_of(&stats, figures[i].offset),
@@ -277,6 +282,11 @@ static inline void submit_counts(weft_pool *pool, atomic_u32 *ran, int64_t count
 {
     submit_many(pool, count_task, ran, count);
 }
+
+#define SUBMIT_WITH(pool, function, arg, ...) \
+    submit_with(pool, function, arg, (weft_submit_options){__VA_ARGS__})
+#define START_WITH(pool, function, arg, ...) \
+    start_task_with(pool, function, arg, (weft_submit_options){__VA_ARGS__})
 
 static inline void submit_with(weft_pool *pool, void (*function)(void *), void *arg,
                                weft_submit_options options)

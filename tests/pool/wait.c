@@ -17,8 +17,7 @@ static void sleep_and_count(void *arg)
 static void waits_for_all(void *arg)
 {
     /* No worker ends, so none finds later, when it ends, that all tasks have ended. */
-    weft_pool *pool =
-        pool_open((weft_pool_options){.capacity = 3, .queue = 10, .expiry = WEFT_NEVER});
+    weft_pool *pool = POOL_OPEN(.capacity = 3, .queue = 10, .expiry = WEFT_NEVER);
     CHECK_EQ(weft_pool_wait(pool, WEFT_NOW), 0); /* there was none yet */
     atomic_u32_store_relaxed(&ran, 0);
     for (uint32_t round = 1; round <= 3; round++) {
@@ -44,7 +43,7 @@ static void submit_next(void *arg)
 static void waits_for_what_tasks_submit(void)
 {
     atomic_u32_store_relaxed(&ran, 0);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 2});
+    weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = 2);
     CHECK_EQ(weft_pool_submit(pool, submit_next, pool), 0);
     CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
     CHECK_EQ(count_of(&ran), CHAIN);
@@ -60,7 +59,7 @@ static void submit_three(void *pool)
 static void waits_for_those_in_line(void)
 {
     weft_fiber *submitter;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1);
     atomic_u32_store_relaxed(&ran, 0);
     gate_shut_and_fill(&gate, pool, 1);
     CHECK_EQ(weft_spawn(&submitter, submit_three, pool, NULL), 0);
@@ -84,7 +83,7 @@ static void watch(void *pool)
 static void all_waits_end(void)
 {
     weft_wg done = WEFT_WG_INIT;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
+    weft_pool *pool = POOL_OPEN(.capacity = 2);
     atomic_u32_store_relaxed(&ran, 0);
     gate_shut_and_fill(&gate, pool, 2);
     for (int i = 0; i < WATCHERS; i++)
@@ -117,8 +116,7 @@ static void told_of_other_ends(void)
 {
     for (int variant = 0; variant < 2; variant++) {
         weft_wg done = WEFT_WG_INIT;
-        weft_pool *pool =
-            pool_open((weft_pool_options){.capacity = 2, .queue = 10, .on_drop = drop_slowly});
+        weft_pool *pool = POOL_OPEN(.capacity = 2, .queue = 10, .on_drop = drop_slowly);
         atomic_u32_store_relaxed(&ran, 0);
         gate_shut(&gate);
         CHECK_EQ(weft_pool_pause(pool), 0);
@@ -150,7 +148,7 @@ static void wait_for_own(void *pool)
 static void refused_and_cancelled(void)
 {
     weft_fiber *fiber;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
+    weft_pool *pool = POOL_OPEN(.capacity = 2);
     atomic_u32_store_relaxed(&ran, 0);
     CHECK_EQ(weft_pool_submit(pool, wait_for_own, pool), 0);
     CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);

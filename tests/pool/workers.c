@@ -11,7 +11,7 @@ static void short_tasks_need_few_workers(void *arg)
 {
     atomic_u32 ran = {0};
     int64_t count = test_scale(300000);
-    weft_pool *pool = pool_open((weft_pool_options){.queue = 1000});
+    weft_pool *pool = POOL_OPEN(.queue = 1000);
     submit_counts(pool, &ran, count);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK_EQ(count_of(&ran), count);
@@ -24,11 +24,11 @@ static void waiting_tasks_get_as_many_as_the_capacity(void *arg)
     enum { CAPACITY = 50, TASKS = 150 };
     struct gate gate;
     gate_shut(&gate);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY, .queue = TASKS});
+    weft_pool *pool = POOL_OPEN(.capacity = CAPACITY, .queue = TASKS);
     submit_many(pool, gate_task, &gate, TASKS);
     await_at_gate(&gate, CAPACITY);
-    CHECK_FIGURES(pool_stats(pool), FIGURE(running, CAPACITY), FIGURE(queued, TASKS - CAPACITY),
-                  FIGURE(workers, CAPACITY), FIGURE(idle, 0));
+    CHECK_FIGURES(pool, IS(running, CAPACITY), IS(queued, TASKS - CAPACITY), IS(workers, CAPACITY),
+                  IS(idle, 0));
     gate_open_and_close(&gate, pool);
     CHECK_EQ(count_of(&gate.gauge.total), TASKS);
 }
@@ -46,7 +46,7 @@ static void those_behind_one_that_waits_run(void *arg)
         gate_shut(&rest);
         for (int i = 0; i < tasks; i++)
             rests[i] = &rest;
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1 + MOST});
+        weft_pool *pool = POOL_OPEN(.capacity = 1 + MOST);
         gate_fill(&first, pool, 1);
         gate_open(&first);
         CHECK_EQ(weft_pool_submit_batch(pool, gate_task, rests, tasks, WEFT_NOW), tasks);
@@ -57,9 +57,8 @@ static void those_behind_one_that_waits_run(void *arg)
 
 static void no_worker_without_a_task(void)
 {
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 0});
-    CHECK_FIGURES(pool_stats(pool), FIGURE(capacity, 10000), FIGURE(workers, 0),
-                  FIGURE(most_workers, 0));
+    weft_pool *pool = POOL_OPEN(.capacity = 0);
+    CHECK_FIGURES(pool, IS(capacity, 10000), IS(workers, 0), IS(most_workers, 0));
     pool_close(pool);
 }
 
@@ -269,8 +268,8 @@ static void workers_that_cannot_start_hold_no_task_back(void *arg)
     atomic_u32_store_relaxed(&connections, 0);
     struct gate gate;
     gate_shut(&gate);
-    weft_pool *pool = pool_open((weft_pool_options){
-        .capacity = 10, .queue = 100, .on_worker_start = connect_two, .log = ignore_line});
+    weft_pool *pool =
+        POOL_OPEN(.capacity = 10, .queue = 100, .on_worker_start = connect_two, .log = ignore_line);
     submit_many(pool, gate_task, &gate, 20);
     await_at_gate(&gate, 2);
     while (count_of(&crew.failures) == 0)
@@ -295,12 +294,9 @@ static void a_pool_without_workers_can_be_closed(void *arg)
 {
     for (int aborted = 0; aborted < 2; aborted++) {
         crew_clear();
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 4,
-                                                        .queue = 10,
-                                                        .prestart = !aborted,
-                                                        .on_worker_start = never_connect,
-                                                        .on_worker_exit = no_exit,
-                                                        .log = ignore_line});
+        weft_pool *pool = POOL_OPEN(.capacity = 4, .queue = 10, .prestart = !aborted,
+                                    .on_worker_start = never_connect, .on_worker_exit = no_exit,
+                                    .log = ignore_line);
         atomic_u32 ran = {0};
         if (aborted)
             CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
@@ -350,8 +346,8 @@ static void end_in_task(void *arg)
 static void no_worker_waits_for_its_own_end(void *arg)
 {
     memset(&hooks, 0, sizeof hooks);
-    hooks.pool = pool_open((weft_pool_options){
-        .capacity = 2, .on_worker_start = start_and_end, .on_worker_exit = exit_and_end});
+    hooks.pool =
+        POOL_OPEN(.capacity = 2, .on_worker_start = start_and_end, .on_worker_exit = exit_and_end);
     CHECK_EQ(weft_pool_submit(hooks.pool, end_in_task, NULL), 0);
     pool_close(hooks.pool);
     CHECK(count_of(&hooks.started) >= 1);
@@ -639,7 +635,7 @@ static void short_ones_run_beside_a_long_one(void *arg)
 {
     enum { SHORT = 15 };
     for (int64_t round = test_scale(20); round > 0; round--) {
-        weft_pool *pool = pool_open((weft_pool_options){.queue = WEFT_UNLIMITED});
+        weft_pool *pool = POOL_OPEN(.queue = WEFT_UNLIMITED);
         memset(&rush, 0, sizeof rush);
         rush.expected = SHORT;
         CHECK_EQ(weft_pool_pause(pool), 0);

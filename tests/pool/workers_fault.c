@@ -107,7 +107,7 @@ static int bound_task(void *arg)
 static void plain_before_bound(void *arg)
 {
     atomic_u32_store_relaxed(&ran, 0);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 4, .keep = 1});
+    weft_pool *pool = POOL_OPEN(.capacity = 1, .queue = 4, .keep = 1);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     await_count(&ran, 1);
     CHECK_EQ(weft_pool_pause(pool), 0);
