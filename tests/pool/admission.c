@@ -192,7 +192,8 @@ static void as_many_run_as_the_capacity(void *arg)
         gate_shut(&gate);
         submit_many(pool, gate_task, &gate, 3 * capacity);
         await(&gate.gauge.now, capacity);
-        CHECK_FIGURES(pool, IS(running, capacity), IS(queued, 2 * capacity));
+        CHECK_FIGURES(pool, IS(running, capacity), IS(queued, 2 * capacity), IS(workers, capacity),
+                      IS(idle, 0));
         gate_open_and_close(&gate, pool);
         CHECK_EQ(gauge_most(&gate.gauge), capacity);
         CHECK_EQ(gauge_total(&gate.gauge), 3 * capacity);
@@ -237,7 +238,7 @@ static void the_default_is_ten_thousand(void)
     weft_pool *pool;
     atomic_u32_store_relaxed(&ran, 0);
     CHECK_EQ(weft_pool_open(&pool, NULL), 0);
-    CHECK_EQ(pool_stats(pool).capacity, 10000);
+    CHECK_FIGURES(pool, IS(capacity, 10000), IS(workers, 0), IS(most_workers, 0));
     CHECK_EQ(weft_pool_pause(pool), 0);
     for (int i = 0; i < 10000; i++)
         CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), 0);

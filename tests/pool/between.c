@@ -83,15 +83,6 @@ static void wait_for_task(void *arg)
     atomic_u32_add_seq_cst(&two.ran, 1);
 }
 
-static void a_task_of_another_pool_is_waited_for(void)
-{
-    two_open(1);
-    CHECK_EQ(weft_pool_submit(two.own, wait_for_task, NULL), 0);
-    CHECK_EQ(weft_pool_submit(two.own, open_gate, &two.gate), 0);
-    two_close();
-    CHECK_EQ(count_of(&two.ran), 1);
-}
-
 static int member(void *arg)
 {
     CHECK_EQ(weft_wg_wait(&two.gate.shut), 0);
@@ -107,13 +98,16 @@ static void wait_for_group(void *arg)
     CHECK_EQ(weft_group_close(two.group), 0);
 }
 
-static void a_group_of_another_pool_is_waited_for(void)
+static void tasks_of_another_pool_are_waited_for(void)
 {
-    two_open(1);
-    CHECK_EQ(weft_pool_submit(two.own, wait_for_group, NULL), 0);
-    CHECK_EQ(weft_pool_submit(two.own, open_gate, &two.gate), 0);
-    two_close();
-    CHECK_EQ(count_of(&two.ran), 1);
+    static void (*const waits[])(void *) = {wait_for_task, wait_for_group};
+    for (int i = 0; i < 2; i++) {
+        two_open(1);
+        CHECK_EQ(weft_pool_submit(two.own, waits[i], NULL), 0);
+        CHECK_EQ(weft_pool_submit(two.own, open_gate, &two.gate), 0);
+        two_close();
+        CHECK_EQ(count_of(&two.ran), 1);
+    }
 }
 
 /* A context ends a group's wait for a place with the context's error; a try has its own. */
@@ -141,8 +135,7 @@ int main(void)
 {
     RUN_AT(a_full_pool_is_waited_for, 1, 2);
     RUN_BOTH(both_ways);
-    RUN_BOTH(a_task_of_another_pool_is_waited_for);
-    RUN_BOTH(a_group_of_another_pool_is_waited_for);
+    RUN_BOTH(tasks_of_another_pool_are_waited_for);
     RUN_BOTH(contexts_end_the_wait);
     return 0;
 }

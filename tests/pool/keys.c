@@ -177,20 +177,6 @@ static void a_key_may_submit_to_itself(void)
     }
 }
 
-/* Its submitter never runs it. */
-static void the_caller_does_not_run_it(void *arg)
-{
-    struct gate gate;
-    atomic_u32 ran = {0};
-    weft_pool *pool = POOL_OPEN(.capacity = 1, .when_full = WEFT_CALLER_RUNS);
-    gate_shut_and_fill(&gate, pool, 1);
-    CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran,
-                                   &(weft_submit_options){.key = 1, .timeout = WEFT_MS}),
-             -ETIMEDOUT);
-    CHECK_EQ(count_of(&ran), 0);
-    gate_open_and_close(&gate, pool);
-}
-
 static struct journal dropped, ran;
 
 static void note_ran(void *number)
@@ -423,7 +409,6 @@ int main(void)
     RUN_EVERYWHERE(different_keys_in_parallel);
     RUN_EVERYWHERE(a_key_that_waits_delays_no_other);
     RUN_BOTH(a_key_may_submit_to_itself);
-    RUN_EVERYWHERE(the_caller_does_not_run_it);
     RUN_EVERYWHERE(drop_oldest_keeps_the_order);
     RUN_EVERYWHERE(abort_drops_all_of_a_key);
     RUN_EVERYWHERE(abort_drops_those_behind_one_that_runs);

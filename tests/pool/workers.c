@@ -19,20 +19,6 @@ static void short_tasks_need_few_workers(void *arg)
     pool_close(pool);
 }
 
-static void waiting_tasks_get_as_many_as_the_capacity(void *arg)
-{
-    enum { CAPACITY = 50, TASKS = 150 };
-    struct gate gate;
-    gate_shut(&gate);
-    weft_pool *pool = POOL_OPEN(.capacity = CAPACITY, .queue = TASKS);
-    submit_many(pool, gate_task, &gate, TASKS);
-    await_at_gate(&gate, CAPACITY);
-    CHECK_FIGURES(pool, IS(running, CAPACITY), IS(queued, TASKS - CAPACITY), IS(workers, CAPACITY),
-                  IS(idle, 0));
-    gate_open_and_close(&gate, pool);
-    CHECK_EQ(count_of(&gate.gauge.total), TASKS);
-}
-
 /* A worker whose task has waited takes the next tasks by the chunk, and the first of those waits
  * too: the tasks behind it do not wait for it. With any number of tasks, since it depends on the
  * schedule how many the worker takes. */
@@ -53,13 +39,6 @@ static void those_behind_one_that_waits_run(void *arg)
         await_at_gate(&rest, (uint32_t)tasks);
         gate_open_and_close(&rest, pool);
     }
-}
-
-static void no_worker_without_a_task(void)
-{
-    weft_pool *pool = POOL_OPEN(.capacity = 0);
-    CHECK_FIGURES(pool, IS(capacity, 10000), IS(workers, 0), IS(most_workers, 0));
-    pool_close(pool);
 }
 
 /* The state of a worker. */
@@ -649,9 +628,7 @@ static void short_ones_run_beside_a_long_one(void *arg)
 
 int main(void)
 {
-    RUN_BOTH(no_worker_without_a_task);
     RUN_EVERYWHERE(short_tasks_need_few_workers);
-    RUN_EVERYWHERE(waiting_tasks_get_as_many_as_the_capacity);
     RUN_EVERYWHERE(those_behind_one_that_waits_run);
     RUN_EVERYWHERE(each_worker_has_its_state);
     RUN_BOTH(starts_and_exits_are_paired);
