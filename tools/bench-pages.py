@@ -7,8 +7,8 @@
 Input: results.json, machine.json and flood.json in docs/bench/published. Output: results.md (all
 cases), ants.md (the tables of the article about ants) and flood.md in the same folder, and the
 table between the two marks in README.md. Figures are never edited by hand:
-`make bench` and `make flood` measure them, tools/bench-publish.sh and tools/flood-publish.sh copy them
-for a release.
+`make bench` and `make flood` measure them, tools/bench-publish.sh and tools/flood-publish.sh copy
+them for a release.
 """
 
 import json

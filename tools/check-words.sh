@@ -56,7 +56,7 @@ self_test() {
 
 self_test
 cd "$(dirname "$0")/.."
-not_read='^(CHANGELOG\.md|tools/(check-words\.sh|words\.txt)|docs/design/(map|words)\.md)$'
+not_read='^(CHANGELOG\.md|tools/(check-(commits|words)\.sh|words\.txt)|docs/design/(map|words)\.md)$'
 mapfile -t files < <(checked_files | grep -vE "$not_read")
 case ${1:-} in
 --list) old_words tools/words.txt "${files[@]}" ;;

@@ -1,7 +1,7 @@
 /*
- * line.h: a line of those who wait, or rest: first come, first served, and anyone may leave.
+ * line.h: a FIFO list that any member may leave: submitters that wait, idle workers.
  *
- * The links are part of what stands in line. Under the lock of whoever owns the line.
+ * The links are part of the members. All calls are made under the lock of the line's owner.
  */
 #ifndef WEFT_BASE_LINE_H
 #define WEFT_BASE_LINE_H

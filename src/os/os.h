@@ -8,7 +8,7 @@
  *
  *   memory.h        the heap, mappings, guard pages
  *   clock.h         the monotonic clock, sleeping, a tick counter
- *   futex.h         wait for a word to change, wake who waits for it
+ *   futex.h         wait for a word to change, wake the threads that wait for it
  *   thread.h        threads, their ends, forks, the process-wide barrier
  *   poll.h          readiness of many descriptors, wake-up descriptors
  *   socket.h        sockets

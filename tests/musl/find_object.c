@@ -1,8 +1,8 @@
 /*
  * find_object.c: _dl_find_object, which the libgcc of a glibc system asks for unwind tables.
  *
- * musl has no such call, and the libgcc of a musl system does not ask for it. The tests are built by
- * musl-gcc on a glibc system (make musl), so they bring it along.
+ * musl has no such call, and the libgcc of a musl system does not ask for it. The tests are built
+ * by musl-gcc on a glibc system (make musl), so they bring it along.
  */
 #include <link.h>
 #include <stddef.h>

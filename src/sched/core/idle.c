@@ -45,8 +45,8 @@
  * each time. If the watcher had to wake up for it, it would come back to run the fiber, and another
  * machine would have to be woken to watch: two threads woken, and two searches, for each sleep. So
  * the machine that dozes last takes charge of the next event, and the watcher sleeps past it by
- * 10 ms. The fiber runs again on that machine, and no other is woken. A machine in charge that
- * wakes up for anything else gives the charge up first, and then looks at sleep_until as described above:
+ * 10 ms. The fiber runs again on that machine, and no other is woken. A machine in charge that is
+ * woken for anything else first gives the charge up, and then looks at sleep_until, as above:
  *
  *     dozer:    doze_until = none;  barrier_light;  an event before sleep_until: poke the watcher
  *     watcher:  sleep_until = WHEEL_EMPTY;  barrier_heavy;  read doze_until and the wheels; sleep
