@@ -78,7 +78,7 @@ static void close_around(int64_t (*call)(struct pending *), bool full, int64_t d
         }
         await_fd_waits(waits);
         /* Writers that wait for the mutex do not show as waits for descriptors, and may
-                 * come after the close: so another handle is kept. */
+         * come after the close: so another handle is kept. */
         (void)weft_conn_share(pair.near);
         weft_conn_close(pair.near);
         for (int i = 0; i < 3; i++)
