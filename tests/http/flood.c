@@ -407,6 +407,9 @@ static int64_t send_unread(struct client *client)
 static void turns_are_taken(const char *request)
 {
     processors_begin(1);
+    /* With a second machine the reader could go on while the system does not run the other's
+     * thread. */
+    CHECK_EQ(weft_configure(&(weft_config){.processors = 1, .max_machines = 1}), 0);
     weft_http_server *server =
         serve_with((weft_http_options){.handler = read_what_is_there, .max_body = WEFT_UNLIMITED});
     struct client client = client_open(server);
