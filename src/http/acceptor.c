@@ -1,20 +1,26 @@
 /*
  * acceptor.c: the fiber that accepts connections and watches those without an exchange in progress.
  *
- * It sleeps in weft's poller on an epoll set of its own. When the set has events it handles some:
- * it admits or refuses new connections, and reads as much of a head as has come. A whole head goes
- * to the pool. A partial one is saved in as many bytes as it has, so a client that sends slowly, or
- * nothing, costs a record and no fiber. If the pool is full the acceptor itself answers 503.
+ * A server has one for each processor, by default. Each has an epoll set of its own, and its fiber
+ * waits for that set as for any descriptor, in weft's poller. The listeners are in all sets; a new
+ * connection is given to the acceptors in turn.
  *
- * After each round it yields until the requests of the round have begun, and looks at the set
- * again. Under load a round has many requests and costs one system call; the acceptor goes back to
- * the poller only when the set has nothing.
+ * When the set has events the acceptor handles a round of them, EVENTS at most: it admits or
+ * refuses new connections, and reads as much of a head as has come. A whole head goes to the pool;
+ * if the pool is full the acceptor itself answers 503. A partial head is saved in as many bytes as
+ * it has, so a client that sends slowly, or nothing, costs a struct connection and no fiber.
  *
- * No client holds it up: of a connection with TLS it reads a bounded number of records, and goes on
- * with it after the other connections that are ready, and after the deadlines.
+ * After each round it yields, to let the requests of the round begin, and looks at the set again.
+ * It yields once, and again while some have not begun: at most once for each, and for at most
+ * BEGIN_MAX, since in a full pool they do not begin. Under load one look, a system call, finds many
+ * events; the acceptor goes back to the poller only when the set has none.
  *
- * Without descriptors (EMFILE) a new connection stays in the kernel's queue and would be reported
- * without end. So the acceptor takes the listeners out of its set for ACCEPT_PAUSE.
+ * No client holds it up: from a connection with TLS it reads a bounded number of TLS records, and
+ * goes on with it after the other connections that are ready, and after the deadlines.
+ *
+ * If no descriptor is free (EMFILE) a new connection stays in the kernel's queue, and each look at
+ * the set would report it again. So the acceptor takes the listeners out of its set for
+ * ACCEPT_PAUSE.
  *
  * Calls go to exchange.c, connection.c and what they use; none comes back.
  */

@@ -5,9 +5,10 @@
  * places are held so, the awaited tasks never begin.
  *
  * Pattern. While a worker waits for a task or group of its pool, or of its tree of pools, its place
- * does not count: `lent` is one more, so another task may begin. The first of the awaited tasks
- * that is in the queue goes before all others (the urgent queue), and when it begins, the next one
- * of the group: O(1) for each task. That order is needed for correctness. With capacity 1:
+ * does not count: it is counted in `lent` instead, so another task may begin. The first of the
+ * awaited tasks that is still in the queue goes before all other tasks (the urgent queue). When it
+ * begins, the next awaited one moves up: O(1) for each task. That order is needed for correctness.
+ * With capacity 1:
  *
  *     A locks M, waits for B                  its place is lent
  *     C wants M                               if C began in A's place, B would never begin
@@ -30,7 +31,7 @@
  * A worker that has its place back before it is woken stays in `lenders`: if a task is added to the
  * group meanwhile, it lends again.
  *
- * Lock order: the pool's latch. `lenders`, `waiting` and `submitters` are under it.
+ * Lock order: the pool's latch, which also guards all of struct awaited but `pending`.
  *
  * Rejected: running the awaited task in the waiter: docs/design/pool.md.
  */

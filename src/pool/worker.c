@@ -2,21 +2,22 @@
  * worker.c: the life of a worker, a fiber that runs tasks one after the other.
  *
  * Problem. A worker runs short tasks at a cost of a few nanoseconds each, and gives way when a task
- * parks, when others have waited for its processor, or when nothing is to be done. A task must
- * leave nothing behind in it, however the task ends.
+ * parks, when other fibers have waited for its processor, or when nothing is to be done. A task
+ * must leave nothing behind in the worker, however the task ends.
  *
  * Pattern. One loop, run_tasks:
  *
  *     weft__worker_begin                  on_worker_start (start.c)
  *     loop
  *         next_task, choose               under the latch, what is next:
- *             take_duty                       becomes active if it may, or stays blocked
+ *             take_duty                       becomes active if there is a place; stays blocked
+ *                                             if its last task has parked
  *             turn_is_over                    NEXT_YIELD: serves the line, yields, looks again
  *             take_from_inbox                 NEXT_TASK: fills the inbox if need be (shard.c)
  *             choose_single                   serves the line; NEXT_TASK: one task, from the queue
  *                                             or any inbox; else, by choose_rest:
- *                                                 NEXT_AGAIN  there are wakes to be done first
  *                                                 NEXT_TOKEN  a task lacks a token (rate.c)
+ *                                                 NEXT_AGAIN  there are wakes to be done first
  *                                                 NEXT_END    the pool stops, nothing is left
  *                                                 NEXT_REST   parks in `rest`
  *         do
@@ -25,9 +26,10 @@
  *                                         without the latch
  *     weft__worker_finish                 on_worker_exit (start.c)
  *
- * The states of a worker are in pool_internal.h; which worker is started is in dispatch.c. A
- * blocked worker stays blocked as long as its tasks park: it would become active only to give the
- * duty up again.
+ * The states of a worker are in pool_internal.h; which worker is started, and the duty of active
+ * workers to look for tasks, are in dispatch.c. A worker whose task parks gives the duty up: it is
+ * blocked. It stays blocked as long as its tasks park, since it would become active only to give
+ * the duty up again.
  *
  *   clean        weft__worker_clean ends what a task has deferred and its fiber-locals, binds the
  *                context that every task begins with, and undoes weft_blocking_enter; errno is 0
@@ -37,9 +39,9 @@
  *                weft__worker_continue: no guard is set up for each task.
  *   forks        In a child that a task forks the pool does not exist. The child ends where user
  *                code comes back into the worker (worker_end_forked_child).
- *   stack        A compact stack is moved with all that is below the task on it. So the frames of
- *                weft__worker_run and rest are small, and everything else is in functions that have
- *                returned when the task runs.
+ *   stack        When a task on a compact stack parks, the frames of its callers are copied with
+ *                its own. So the frames of weft__worker_run and rest are small, and everything else
+ *                is in functions that have returned when the task runs.
  */
 #include "pool/worker.h"
 

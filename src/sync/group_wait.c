@@ -12,8 +12,8 @@
  * Places. A call that finds a line goes to its end. A party that gives a place back, or raises the
  * limit, grants places to the head of the line as far as there is room: it claims a waiter
  * (sched/core/park.h), counts it as running, and wakes it. So no waiter is overtaken, and a granted
- * place is counted before any other party can see it as free. A lower limit needs no action: it is
- * compared when a place is wanted.
+ * place is counted before any other party can see it as free. A lower limit needs no action: every
+ * later request for a place is compared with it.
  *
  * Besides a place, these end the wait for one:
  *
@@ -35,19 +35,19 @@
  *     ends: gives its place back
  *                                           takes that place, and starts a function
  *
- * The call would return 0 although the error that it has to return was there before the place was:
- * a place that the end of a cancelled function left must not be given. The reason is set before
- * that place is given back, and both sides have the latch: a look after the place sees the reason.
+ * The call would return 0, although the group was cancelled before the place became free. The
+ * reason is set before the place is given back, and a place is given back and taken under the
+ * latch: so a look after the place is taken sees the reason.
  *
  * The end. The function that brings `running` to zero takes out all waiters for the end, and the
- * done channel, in the same hold of the latch. Its release is the last access to the group: the
- * waiters are claimed by then, and the done channel has two holders, the group and the function
- * that closes it (as its last step, when a wait for the group may have returned already). So a
- * party that finds `running` at zero under the latch may free the group.
+ * done channel if there is one, in the same hold of the latch. The release of the latch is the last
+ * access to the group: the waiters are claimed by then, and the done channel has two holders, the
+ * group and the function that closes it (as its last step, when a wait for the group may have
+ * returned already). So a party that finds `running` at zero under the latch may free the group.
  *
  * Rejected: a channel of places whose capacity is the limit, and a wait group beside it. The limit
- * could not change; and only the wait group would know that none runs, by one operation after which
- * the group may be gone: too late to close a channel of the group.
+ * could not change. And only the wait group would know that no function runs; after the operation
+ * that brings it to zero the group may be gone, so it would be too late to close a done channel.
  */
 #include <errno.h>
 #include <weft/chan.h>

@@ -2,14 +2,15 @@
  * idle.c: idle processors and machines: no ready fiber is forgotten, and an idle process uses no
  * CPU.
  *
- * A machine without work searches for some microseconds (steal.c), then retires: it gives its
- * processor to the idle list and sleeps. One sleeping machine is the watcher: it sleeps in the
- * poller. The others doze: they sleep on a futex until they are woken. One of these may be in
- * charge of the next event (a timer, or maintenance) and wake up for it: doze_until shows which.
+ * A machine without work searches for some microseconds (steal.c), unless half as many machines as
+ * there are busy processors search already. If it finds nothing it retires: it gives its processor
+ * to the idle list and sleeps. One sleeping machine is the watcher: it sleeps in the poller. The
+ * others doze: they sleep on a futex until they are woken. One dozing machine may be in charge of
+ * the next event (a timer, or maintenance) and wake up for it: doze_until is the event's time.
  *
- * No fiber is forgotten. The thread that makes a fiber ready first publishes the fiber and then
- * looks for idle processors. A machine that retires first shows its processor as idle and then
- * looks for work once more:
+ * No fiber is forgotten. A thread that makes a fiber ready publishes the fiber, and only then looks
+ * for idle processors. A machine that retires shows its processor as idle, and only then looks for
+ * work once more:
  *
  *     ready:   publish in a queue;  barrier_light;  if idle > 0 and spinning == 0: wake a machine
  *     retire:  idle + 1, spinning - 1;  barrier_heavy;  if any queue is not empty: come back
@@ -21,19 +22,21 @@
  * for it, or starts one.
  *
  * More idle machines than idle processors. A machine that came back from C code and found its
- * processor gone (handoff.c) is idle without a processor: it sleeps until it is given one. While
- * no processor is idle there is no watcher: machines that run fibers look at timers, and the
- * monitor does. A watcher that finds that all processors have been taken stands down. (It clears
+ * processor gone (handoff.c) is idle without a processor: it sleeps like the others, until a thread
+ * that wakes it gives it one. While no processor is idle there is no watcher: machines that run
+ * fibers look at timers and at the poller now and then, and the monitor finds the stuck ones
+ * (monitor.c). A watcher that finds that all processors have been taken stands down. (It clears
  * `watcher`, runs barrier_heavy, and looks for idle processors. A machine that retires shows its
  * processor first and then competes to be the watcher. So either that machine watches, or the old
- * watcher wakes one.) A processor that is given up without its machine (weft__idle_give) is
- * treated like a wake-up that has just failed: the queues and the watcher are looked at again. A
- * machine that is idle for long while there are more machines than processors ends.
+ * watcher wakes one.) A processor can also become idle without a machine that retires
+ * (weft__idle_give): its machine goes on in C code. Then the queues and the watcher are looked at
+ * as after a wake-up that failed. A machine that is idle for long while there are more machines
+ * than processors ends.
  *
  * A wake-up fails if no thread can be started, or if the idle processor was taken meanwhile. The
  * count of spinners was raised for a moment then, and other threads may have relied on it. So it
  * is lowered, and after a barrier_heavy the queues and the watcher are looked at again, if any
- * machine sleeps. If none sleeps, each of them comes to the queues by itself, or is stuck in C
+ * machine sleeps. If none sleeps, each machine comes to the queues by itself, or is stuck in C
  * code, and then the monitor tries again.
  *
  * The same pair of barriers protects timers: sleep_until takes the place of the idle count, and
@@ -44,35 +47,37 @@
  * Who wakes up for an event. A fiber that sleeps again and again leaves its machine without work
  * each time. If the watcher had to wake up for it, it would come back to run the fiber, and another
  * machine would have to be woken to watch: two threads woken, and two searches, for each sleep. So
- * the machine that dozes last takes charge of the next event, and the watcher sleeps past it by
- * 10 ms. The fiber runs again on that machine, and no other is woken. A machine in charge that is
- * woken for anything else first gives the charge up, and then looks at sleep_until, as above:
+ * a machine that begins to doze takes charge of the next event, unless a dozing machine has charge
+ * of one as early, and the watcher sleeps past it by 10 ms. The fiber runs again on that machine,
+ * and no other is woken. A machine in charge that is woken for anything else gives the charge up,
+ * and only then looks at sleep_until, as above:
  *
  *     dozer:    doze_until = none;  barrier_light;  an event before sleep_until: poke the watcher
  *     watcher:  sleep_until = WHEEL_EMPTY;  barrier_heavy;  read doze_until and the wheels; sleep
  *
- * At least one side sees the other. If a machine finds work and there is no watcher, but nothing
- * else is ready, a dozing machine is woken to watch: it gets no processor and does not search. A
- * machine that left its sleep for a timer does not search either when it has run the fiber, unless
- * another processor is busy: only a foreign thread could make a fiber ready, and it will wake a
- * machine.
+ * At least one side sees the other. (WHEEL_EMPTY is later than any event.) If a machine finds work
+ * and there is no watcher, but nothing else is ready, a dozing machine is woken to watch: it gets
+ * no processor and does not search. A machine that woke up for a timer and has run the fiber does
+ * not search if no other processor is busy: then only a foreign thread can make a fiber ready, and
+ * that thread wakes a machine.
  *
- * Stuck processors. While a processor is busy the watcher wakes up from time to time (after 50 us
- * if fibers wait there, then twice as long each time up to 10 ms). It looks whether fibers are
- * stuck behind one that does not come back to the runtime: in a ring, or in a runnext, which no
- * other machine looks at otherwise. While all processors are idle it sleeps on.
+ * Stuck processors. While a processor is busy the watcher wakes up every 10 ms. If fibers wait on a
+ * busy processor it wakes up after 50 us, then after twice as long each time, up to 10 ms. It looks
+ * whether fibers are stuck behind one that does not come back to the runtime: in a ring, or in a
+ * runnext, which a machine that retires does not look at. While all processors are idle it sleeps
+ * on.
  *
  * Wake-ups for runnext. A fiber alone in a runnext is about to run. A machine woken for it usually
  * comes too late, and fetches the cache lines that the processor writes. So a processor counts
  * such wasted wake-ups in a row, and from the 16th on wakes no machine for runnext. Instead the
  * watcher looks there at least every 400 us, and takes a fiber that waits there for 10 us, as a
- * thief would; that clears the count. A look that finds the processor in the same turn with no
- * fiber waiting clears the count as well: the hand-overs between its fibers are over. (If the
- * owner counts at that moment, one of the two stores is lost: some wake-ups more or fewer.) When a
- * processor stops waking, the watcher may have just begun to sleep for 10 ms, since it is not the
- * machine that was woken: so it is poked. If there is no watcher at that moment, nothing is lost,
- * by invariant 2 in machine.c: some machine is awake, and the next one that retires becomes the
- * watcher.
+ * thief would; that clears the count. A look that finds no fiber waiting, and the processor in the
+ * same turn as the look before, clears it as well: the hand-overs between its fibers are over. (If
+ * the owner counts at that moment, one of the two stores is lost: some wake-ups more or fewer.)
+ * When a processor stops waking, the watcher may have just begun to sleep for 10 ms, since it is
+ * not the machine that was woken: so it is poked. If there is no watcher at that moment, nothing is
+ * lost, by invariant 2 in machine.c: some machine is awake, and the next one that retires becomes
+ * the watcher.
  *
  * Lock order: weft__sched.lock comes after all other locks, except that of the inject queue.
  *

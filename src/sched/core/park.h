@@ -1,6 +1,6 @@
 /*
  * park.h: how a fiber or thread waits. Every primitive of the upper floors is a lock, a list of
- * waiters, and three calls.
+ * waiters, and four calls: begin and park; on the side of the waker, claim and wake.
  *
  *     lock object
  *     waiter = weft__waiter_begin(&own)   the running fiber's waiter; on a thread, own

@@ -1,16 +1,18 @@
 /*
  * steal.c: how a processor without fibers gets some from a busy one.
  *
- * A run queue is private to its processor, so that push and pop are plain loads and stores. The
- * thief, which has nothing else to do, pays for that, in two steps.
+ * A run queue is private to its owner, the machine that holds the processor, so that push and pop
+ * are plain loads and stores. The thief, a machine that has nothing else to do, pays for that, in
+ * two steps.
  *
- * Ask. The thief sets the request SHED on a processor that has fibers to spare. The owner sees the
- * request when it next enters the runtime or chooses a fiber, and sheds half of its ring into the
- * inject queue, where the thief looks. In most programs an owner passes such a point every few
- * hundred nanoseconds.
+ * Ask. The thief sets the request SHED on the owner of a processor that has fibers to spare. The
+ * owner sees the request when it next enters the runtime or chooses a fiber, and sheds half of its
+ * ring into the inject queue, where the thief looks. In most programs an owner passes such a point
+ * every few hundred nanoseconds. A thief that has found a fiber withdraws its unanswered requests.
  *
- * Claim. An owner that does not answer within CLAIM_AFTER runs a fiber that does not call weft: it
- * computes, or is blocked in C code. The thief takes the processor for a moment:
+ * Claim. A processor on which fibers wait, and which has not changed fibers for CLAIM_AFTER, most
+ * likely runs one that does not call weft: it computes, or is blocked in C code. The thief takes
+ * the processor for a moment:
  *
  *     thief                                       owner
  *     owner->requests |= CLAIMED                  inside = 1           (runtime_enter)
@@ -26,8 +28,8 @@
  *
  * The claim is on the owner, not on the processor: the owner always looks at the same word,
  * whichever processor it holds. The records of machines are not freed while the runtime runs, so a
- * thief may write to a stale owner. The monitor takes a whole processor by the same claim
- * (handoff.c).
+ * thief may write to a machine that has just lost the processor. The monitor takes a whole
+ * processor by the same claim (handoff.c).
  *
  * Interleavings that matter:
  *  - The owner gives its processor up while a thief claims it. It does that inside the runtime. A
@@ -35,27 +37,27 @@
  *    does, the owner cannot enter again until the claim ends.
  *  - The owner finds the claim between two fibers. It waits with `inside` 0, as when it enters. So
  *    a machine that runs no fiber can also find that its processor is gone.
- *  - Two thieves. The one whose fetch-or finds CLAIMED already set backs off. If it finds GONE,
- *    the owner has lost this processor to the monitor and has not noticed yet.
+ *  - Two thieves. The one whose fetch-or finds CLAIMED already set backs off.
+ *  - The fetch-or finds GONE: the owner has lost this processor to the monitor and has not noticed
+ *    yet. The thief gives the claim back.
  *  - SHED is set and no thief needs it any more (it was withdrawn too late). The owner sheds into
  *    the inject queue and wakes a machine as for any ready fiber.
  *
  * Which fibers go. An owner that sheds one fiber keeps its runnext: that fiber is about to run
  * here, where its data is warm. Only a claim takes it then, when the ring is empty and the
  * processor has not changed fibers for a while. An owner that sheds two or more sheds runnext
- * first. It was just woken, often by fibers that it had spawned, and takes along the work that it
- * will hand out. Otherwise the thief gets only fibers that runnext has spawned, and soon needs
- * more: two spawners would stay on one processor.
+ * first. The fiber there was just woken, often by fibers that it had spawned, and will spawn more:
+ * the thief gets a source of work. Otherwise it would get only fibers that runnext has spawned, and
+ * soon need more: two spawners would stay on one processor.
  *
  * Compact fibers. A compact fiber that runs elsewhere still uses the hot stack that it is bound
  * to, on the processor that it came from, for at least one turn. Many cache lines move to the
  * thief and back, which costs far more than a short turn. So fibers of a processor that runs
- * compact ones are asked for, and its timers fired, only after they have waited for 50 us; the
- * thief stays awake until then. Therefore it also looks at its own timers first, and does not go
- * to sleep if one is due soon. Otherwise each processor of a pool of many sleepers would run the
- * others' timers whenever its own are late by a moment.
- *
- * A thief that has found a fiber withdraws its unanswered requests.
+ * compact ones are asked for, and its timers fired by a thief, only after they have waited for
+ * 50 us; the thief stays awake until then. (A claim does not wait for that.) A thief also looks at
+ * its own timers before those of others, and does not go to sleep if one of its own is due soon.
+ * Otherwise each processor of a pool of many sleepers would run the others' timers whenever its own
+ * are late by a moment.
  *
  * Rejected: the usual shared ring, from which the owner pops with a compare-and-swap. It costs 6
  * ns (a locked instruction) at each switch to make a steal cheaper, and steals are rare.

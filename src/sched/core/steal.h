@@ -4,7 +4,7 @@
 #ifndef WEFT_SCHED_CORE_STEAL_H
 #define WEFT_SCHED_CORE_STEAL_H
 
-#define CLAIM_AFTER (10 * WEFT_US) /* an owner that has not answered for so long is claimed */
+#define CLAIM_AFTER (10 * WEFT_US) /* in one turn, with fibers waiting: then it is claimed */
 
 struct machine;
 struct processor;
