@@ -6,18 +6,21 @@
  *     static int fetch(void *url) { ... return 0; }          // or a negative error
  *
  *     weft_group *group;
- *     if (weft_group_open(&group, &(weft_group_options){ .limit = 8 }) != 0)
- *         return 1;
+ *     int error = weft_group_open(&group, &(weft_group_options){ .limit = 8 });
+ *     if (error != 0)
+ *         return error;
  *     for (int i = 0; i < count && error == 0; i++)
  *         error = weft_group_go(group, fetch, urls[i]);      // waits while 8 run
- *     error = weft_group_close(group);                       // waits for all: the first error
+ *     int first = weft_group_close(group);                   // waits for all: the first error
+ *     return first != 0 ? first : error;                     // error: one was not started
  *
  * Cancellation. A group has a context (weft/context.h), and each of its functions is bound to it.
- * The first error cancels it: the waits of the other functions end, functions that were started and
- * have not begun are skipped, and no more are started. The context is opened under that of the
- * caller, so cancelling the caller cancels the group.
+ * The first error cancels it (unless the group keeps going: see the options): the waits of the
+ * other functions end, functions that were started and have not begun are skipped, and no more are
+ * started. The context is opened under that of the caller, so cancelling the caller cancels the
+ * group.
  *
- * The error of a group is the first of these, and stays what it is once it is not 0:
+ * The error of a group is 0 until one of these happens. The first one sets it for good:
  *
  *   - what a function returned, if that is not 0;
  *   - -EOWNERDEAD: a function panicked (weft/panic.h);
@@ -33,7 +36,7 @@
  *     static int square(void *arg) { struct square *own = arg; own->result = ...; return 0; }
  *
  *     error = weft_group_open(&group, &(weft_group_options){ .collect = 1 });
- *     for (int i = 0; i < 100; i++)
+ *     for (int i = 0; i < 100 && error == 0; i++)
  *         error = weft_group_go_copy(group, square, &(struct square){ i }, sizeof(struct square));
  *     error = weft_group_wait(group, &first);
  *     for (int64_t i = 0; i < weft_group_count(group); i++) {
@@ -86,14 +89,13 @@ typedef struct weft_group_options {
 WEFT_API WEFT_MUST_USE int weft_group_open(weft_group **group, const weft_group_options *options);
 
 /* Starts a fiber in the group that calls function(arg). If the function returns something other
- * than 0, and is the first to do so, that is the error of the group. The call waits while the limit
- * is reached; waiting calls are served in the order in which they came. If the group is cancelled
- * after this call and before the fiber first runs, the function is not called (unless the group
- * keeps going).
- * Returns 0; the error with which the group's context is cancelled (-ECANCELED or -ETIMEDOUT), also
- * during the wait; -ECANCELED or -ETIMEDOUT also if the caller's own context is cancelled and the
- * call would have to wait; -EINVAL if group or function is NULL; or as weft_go. On an error nothing
- * was started.
+ * than 0, that becomes the error of the group, unless it has one already. The call waits while the
+ * limit is reached; waiting calls are served in the order in which they came. If the group is
+ * cancelled after this call and before the fiber first runs, the function is not called (unless the
+ * group keeps going).
+ * Returns 0; -ECANCELED or -ETIMEDOUT if the group's context is cancelled, also while the call
+ * waits; the same if the caller's own context is cancelled and the call would have to wait; -EINVAL
+ * if group or function is NULL; or as weft_go. On an error nothing was started.
  * Contexts: fiber, thread; also functions of the group. If all functions of a group with a limit
  * wait in this call for their own group, they wait for each other until the group is cancelled. */
 WEFT_API WEFT_MUST_USE int weft_group_go(weft_group *group, int (*function)(void *), void *arg);
@@ -200,8 +202,9 @@ WEFT_API int weft_group_close(weft_group *group);
 
 /* Opens a group, calls body(group, arg) in the caller, waits for all functions of the group and
  * frees it: nothing that was started in the group outlives this call. An error that the body
- * returns counts as that of a function of the group. If the body panics, the group is cancelled and
- * waited for, and the panic goes on.
+ * returns counts as that of a function of the group. The body is not bound to the group's context:
+ * an error of a function does not end the waits of the body. If the body panics, the group is
+ * cancelled (unless it keeps going) and waited for, and the panic goes on.
  * Returns the error of the group, 0 if it has none; or as weft_group_open; -EINVAL if body is NULL.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_group_scope(const weft_group_options *options,
