@@ -1,21 +1,15 @@
 #!/usr/bin/env bash
 # check-columns.sh: checks that comments and prose have lines of at most 100 columns.
 #
-#     check-columns.sh             fails if a folder has more long lines than its baseline allows
-#     check-columns.sh --list      prints each long line
-#     check-columns.sh --update    lowers the baseline to what there is; never raises it
-#
 # Checked: comments in C, C++ and assembler, comments in scripts and build files, the text of
 # Markdown pages. Not checked: code (clang-format has a ColumnLimit), tables, code blocks and
 # generated text in Markdown, and a word that is too long by itself, such as a link.
-#
-# tools/baselines/columns.txt holds the number of long lines that a folder may still have. The
-# self-test runs first.
+# The self-test runs first.
 set -euo pipefail
 export LC_ALL=C
 
-# shellcheck source=tools/baseline.sh
-source "$(dirname "$0")/baseline.sh"
+# shellcheck source=tools/text-check.sh
+source "$(dirname "$0")/text-check.sh"
 
 # Prints each long line as path:line: text.
 long_lines() { # files
@@ -108,16 +102,4 @@ END
 self_test
 cd "$(dirname "$0")/.."
 mapfile -t files < <(checked_files)
-case ${1:-} in
---list)
-    long_lines "${files[@]}"
-    exit
-    ;;
---update | '') ;;
-*)
-    echo "usage: tools/check-columns.sh [--list|--update]" >&2
-    exit 2
-    ;;
-esac
-
-long_lines "${files[@]}" | compare_with_baseline tools/baselines/columns.txt "long lines" "${1:-}"
+long_lines "${files[@]}" | no_faults "long lines"

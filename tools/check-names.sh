@@ -1,10 +1,6 @@
 #!/usr/bin/env bash
 # check-names.sh: checks that comments and documents name only what exists.
 #
-#     check-names.sh             fails if a folder has more wrong names than its baseline allows
-#     check-names.sh --list      prints each wrong name
-#     check-names.sh --update    lowers the baseline to what there is; never raises it
-#
 #   1. The opening comment of a source file or script begins with the name of the file.
 #   2. A file that a comment or document names (`thing.c`, `src/floor/thing.c`) exists: the name is
 #      the end of a path of the tree, or a header that some file includes as <header>.
@@ -19,8 +15,8 @@ set -euo pipefail
 export LC_ALL=C
 
 here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source=tools/baseline.sh
-source "$here/baseline.sh"
+# shellcheck source=tools/text-check.sh
+source "$here/text-check.sh"
 
 wrong_names() { # files; the names that are right are on the input
     awk '
@@ -248,14 +244,4 @@ cd "$here/.."
 not_read='^(CHANGELOG\.md|tools/(names|words)\.txt|tools/check-[a-z]+\.sh|tests/CMakeLists\.txt)$'
 not_read+='|^(bench/peers|tests/frame)/'
 mapfile -t files < <(checked_files | grep -vE "$not_read")
-case ${1:-} in
---list) right_names | wrong_names "${files[@]}" ;;
---update | '')
-    right_names | wrong_names "${files[@]}" |
-        compare_with_baseline tools/baselines/names.txt "wrong names" "${1:-}"
-    ;;
-*)
-    echo "usage: tools/check-names.sh [--list|--update]" >&2
-    exit 2
-    ;;
-esac
+right_names | wrong_names "${files[@]}" | no_faults "wrong names"

@@ -1,18 +1,13 @@
 #!/usr/bin/env bash
 # check-words.sh: checks that words which were replaced do not come back.
 #
-#     check-words.sh             fails if a folder has more of them than its baseline allows
-#     check-words.sh --list      prints each line with such a word, and the term to use
-#     check-words.sh --update    lowers the baseline to what there is; never raises it
-#
 # tools/words.txt has the words. The check reads code, comments and documents, except CHANGELOG.md,
-# which keeps the words of the past, and its own files. tools/baselines/words.txt has the number of
-# lines that a folder may still have. The self-test runs first.
+# which keeps the words of the past, and its own files. The self-test runs first.
 set -euo pipefail
 export LC_ALL=C
 
-# shellcheck source=tools/baseline.sh
-source "$(dirname "$0")/baseline.sh"
+# shellcheck source=tools/text-check.sh
+source "$(dirname "$0")/text-check.sh"
 
 # Prints path:line: word (term): text.
 old_words() { # list of words, files
@@ -58,14 +53,4 @@ self_test
 cd "$(dirname "$0")/.."
 not_read='^(CHANGELOG\.md|tools/(check-(commits|words)\.sh|words\.txt)|docs/design/(map|words)\.md)$'
 mapfile -t files < <(checked_files | grep -vE "$not_read")
-case ${1:-} in
---list) old_words tools/words.txt "${files[@]}" ;;
---update | '')
-    old_words tools/words.txt "${files[@]}" |
-        compare_with_baseline tools/baselines/words.txt "old words" "${1:-}"
-    ;;
-*)
-    echo "usage: tools/check-words.sh [--list|--update]" >&2
-    exit 2
-    ;;
-esac
+old_words tools/words.txt "${files[@]}" | no_faults "old words"
