@@ -409,7 +409,7 @@ static void run_behind(void *arg)
 static void spin_before(void *arg)
 {
     for (int64_t round = test_scale(300); round > 0; round--) {
-        weft_fiber *fibers[SPINNERS_MOST];
+        weft_fiber *fibers[SPINNERS_MOST] = {NULL};
         atomic_u32_store_release(&behind_ran, 0);
         spawn_all(fibers, behind_count, run_behind, NULL);
         spin_until(&behind_ran, behind_count);

@@ -63,9 +63,9 @@ __attribute__((constructor)) static void test_count_no_cpus(void)
 #define RUN_PLAIN(function, why) test_run(#function " (not under seeds: " why ")", function)
 
 /* RUN and RUN_PLAIN for several tests, in turn. */
-#define RUN_ALL(...) test_run_all(NULL, #__VA_ARGS__, (test_function *const[]){__VA_ARGS__})
+#define RUN_ALL(...) test_run_all(NULL, #__VA_ARGS__, (test_function *const[]){__VA_ARGS__, NULL})
 #define RUN_ALL_PLAIN(why, ...) \
-    test_run_all(why, #__VA_ARGS__, (test_function *const[]){__VA_ARGS__})
+    test_run_all(why, #__VA_ARGS__, (test_function *const[]){__VA_ARGS__, NULL})
 
 /* True while a test runs under a seed (seeds.h), in a fiber on the only processor. */
 static bool test_seeded;
@@ -145,7 +145,7 @@ typedef void test_function(void);
 /* The names are the arguments of a macro, as they stand in the source. */
 static inline void test_run_all(const char *why, const char *names, test_function *const *functions)
 {
-    for (const char *name = names; *name != '\0'; functions++) {
+    for (const char *name = names; *functions != NULL; functions++) {
         char title[256];
         int length = (int)strcspn(name, ",");
         snprintf(title, sizeof title, why != NULL ? "%.*s (not under seeds: %s)" : "%.*s", length,
