@@ -377,6 +377,14 @@ void weft__idle_pushed(void)
 
 /* Spinning. */
 
+/* Whether a search could find something: no other processor is busy, and no timer is due soon. */
+static bool is_worthless(const struct machine *machine, uint32_t busy)
+{
+    return machine->by_clock && busy == 1 &&
+           atomic_i64_load_relaxed(&machine->thread.processor->wheel.next) >
+               weft__os_now() + EVENT_SPACE;
+}
+
 bool weft__idle_may_spin(struct machine *machine)
 {
     if (seeded())
@@ -384,8 +392,7 @@ bool weft__idle_may_spin(struct machine *machine)
     if (machine->spinning)
         return true;
     uint32_t busy = processors_in_use() - atomic_u32_load_relaxed(&weft__sched.idle_count);
-    if (2 * atomic_u32_load_relaxed(&weft__sched.spinning) >= busy ||
-        (machine->by_clock && busy == 1))
+    if (2 * atomic_u32_load_relaxed(&weft__sched.spinning) >= busy || is_worthless(machine, busy))
         return false;
     atomic_u32_add_seq_cst(&weft__sched.spinning, 1);
     machine->spinning = true;
@@ -539,17 +546,18 @@ static int64_t spaced(int64_t event)
     return event < least ? least : event;
 }
 
-/* Whether a dozing machine wakes up for the event. */
+/* Whether a dozing machine wakes up for the event. For one that never comes it does not matter. */
 static bool is_kept(int64_t event)
 {
-    return event < WHEEL_EMPTY && atomic_i64_load_relaxed(&weft__sched.doze_until) <= event;
+    return event < WHEEL_EMPTY - WATCH_EVERY &&
+           atomic_i64_load_relaxed(&weft__sched.doze_until) <= event;
 }
 
 /* When the watcher wakes up for the next event: with a dozing machine in charge, later. */
 static int64_t watch_until(void)
 {
     int64_t event = next_event();
-    return is_kept(event) ? event + WATCH_EVERY : spaced(event);
+    return spaced(is_kept(event) ? event + WATCH_EVERY : event);
 }
 
 /* Whether timers are due that no dozing machine is about to fire. */
@@ -631,10 +639,10 @@ static int64_t doze_begin(void)
 {
     int64_t until = next_event();
     int64_t kept = atomic_i64_load_relaxed(&weft__sched.doze_until);
-    if (until >= kept || atomic_u32_load_relaxed(&weft__sched.idle_count) == 0 ||
-        !atomic_i64_cas_acq_rel(&weft__sched.doze_until, &kept, until))
-        return WEFT_NEVER;
-    return until;
+    while (until < kept && atomic_u32_load_relaxed(&weft__sched.idle_count) > 0)
+        if (atomic_i64_cas_acq_rel(&weft__sched.doze_until, &kept, until))
+            return until;
+    return WEFT_NEVER;
 }
 
 static void doze_end(int64_t until)
