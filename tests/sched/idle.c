@@ -61,13 +61,26 @@ static void a_parked_fiber_costs_nothing(void)
     CHECK_EQ(weft_timer_close(timer), 0);
 }
 
-/* A lone sleeper. */
-
 static void tick(void *arg)
 {
     for (int64_t ticks = *(int64_t *)arg; ticks > 0; ticks--)
         CHECK_EQ(weft_sleep(WEFT_MS), 0);
 }
+
+/* The last deadline there is. A dozing machine takes charge of it when it has run a fiber. */
+static void a_deadline_that_never_comes(void)
+{
+    weft_timer *last = open_timer(count_fire, NULL), *timer = open_timer(count_fire, NULL);
+    int64_t ticks = 20; /* until the watcher has looked again */
+    CHECK_EQ(weft_timer_start(last, WEFT_NEVER - 1, 0), 0);
+    run_fiber(tick, &ticks);
+    check_idle("a timer that never fires", 200);
+    fires_out_of_deep_sleep(timer);
+    CHECK_EQ(weft_timer_close(timer), 0);
+    CHECK_EQ(weft_timer_close(last), 0);
+}
+
+/* A lone sleeper. */
 
 /* A thread that goes to sleep has been woken before. A watcher that looks every 10 ms adds a tenth
  * of a wake-up, and the ends of the run a few. */
@@ -185,7 +198,8 @@ static void wakes_from_idle(void)
 int main(void)
 {
     RUN_ALL_PLAIN("about real time", wakes_from_idle, a_sleep_wakes_one_thread,
-                  a_parked_fiber_costs_nothing, deep_stacks_are_given_back);
+                  a_parked_fiber_costs_nothing, a_deadline_that_never_comes,
+                  deep_stacks_are_given_back);
     shut_down();
     return 0;
 }
