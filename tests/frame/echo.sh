@@ -13,7 +13,14 @@ source "$(dirname "$0")/../support/loopback.sh"
 need_loopback
 folder=$(mktemp -d)
 pid=
-trap '[ -z "$pid" ] || kill -KILL "$pid" 2> /dev/null || true; rm -rf "$folder"' EXIT
+end() {
+    if [ -n "$pid" ]; then
+        kill -KILL "$pid" 2> /dev/null || true
+        wait "$pid" 2> /dev/null || true # it is gone when the script is
+    fi
+    rm -rf "$folder"
+}
+trap end EXIT
 
 talk() { # address
     exec 3< <(exec "$server" "$1")
