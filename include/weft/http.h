@@ -151,8 +151,8 @@ typedef struct weft_http_options {
      * client times out (-ETIMEDOUT, 408), after a grace of rate_grace in all. Time in which the
      * handler does something else does not count. Default 500 bytes, 10 s. A rate of -1: none. */
     int64_t min_body_rate, rate_grace;
-    /* The same for a response: bytes in each second in which the client takes none of it. Default
-     * 500 bytes. -1: none. */
+    /* Bytes of a response that a client must take for each second in which it keeps the handler
+     * waiting, after a grace of rate_grace in all. Default 500 bytes. -1: none. */
     int64_t min_send_rate;
     /* Time without a byte of the response taken by the client. Default 30 s. */
     int64_t write_timeout;

@@ -42,7 +42,7 @@ struct http_event {
 int weft__http_set_open(void);
 /* Adds a connection: an event for each change (edge-triggered). */
 int weft__http_set_add(int set, int fd, void *what);
-/* The same, with an event also when the connection becomes writable. */
+/* Adds a connection, with an event also when it becomes writable. */
 int weft__http_set_both(int set, int fd, void *what);
 /* Requests another event for a connection, if it is ready now; it comes after the events of others
  * that are ready. `both`: as weft__http_set_both. */

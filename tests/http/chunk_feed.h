@@ -53,7 +53,7 @@ static inline void eat(struct eating *eating, const char *bytes, size_t size, si
     free(copy);
 }
 
-/* The same came of both. */
+/* Both had equal results. */
 static inline void eating_check_same(const struct eating *one, const struct eating *other)
 {
     CHECK_EQ(one->chunks.done, other->chunks.done);

@@ -141,7 +141,7 @@ static void lingers_with_what_came_before(void)
     end_all();
 }
 
-/* The same with the end, when nothing is left to read. */
+/* The end came while a worker owned the connection, and nothing is left to read. */
 static void lingers_not_after_the_end(void)
 {
     begin();

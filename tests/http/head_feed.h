@@ -92,7 +92,7 @@ static inline void reading_check(const struct reading *reading, size_t limit)
         CHECK(!head->keep_alive);
 }
 
-/* The same came of both. */
+/* Both had equal results. */
 static inline void reading_check_same(const struct reading *one, const struct reading *other)
 {
     CHECK_EQ(one->result, other->result);

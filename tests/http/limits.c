@@ -365,8 +365,8 @@ static void listen_and_stop_without_descriptors(void)
     }
 }
 
-/* The same with requests in progress: the acceptor that has paused accepting lives on after the
- * stop has closed its listeners. */
+/* With requests in progress an acceptor that has paused accepting lives on after the stop has
+ * closed its listeners. */
 static void paused_acceptors_see_a_stop(void)
 {
     weft_http_server *server = SERVE(.handler = gated, .acceptors = 1);

@@ -144,7 +144,7 @@ static inline void client_close(struct client *client, bool politely)
     ERR_clear_error();
 }
 
-/* The same, and closes the socket. */
+/* Ends the TLS session and closes the socket. */
 static inline void hang_up(struct client *client, bool politely)
 {
     client_close(client, politely);

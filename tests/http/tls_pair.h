@@ -79,7 +79,7 @@ static inline int server_start(struct server *server, struct tls_keys *with,
     return ends[1];
 }
 
-/* The same, with a client whose handshake is complete. */
+/* Starts a server; returns a client whose handshake with it is complete. */
 static inline struct client pair_open(struct server *server, struct tls_keys *with,
                                       void (*then)(struct server *), struct client_options options)
 {

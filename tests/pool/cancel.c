@@ -300,7 +300,7 @@ static int leave_and_wait(void *arg)
     return wait_for_cancel(arg);
 }
 
-/* The same from inside a task of another pool that it runs as its submitter. */
+/* Leaves the group inside a task of another pool, which the function runs as its submitter. */
 static void leave_inside(void *arg)
 {
     CHECK_EQ(weft_group_leave(), 0);

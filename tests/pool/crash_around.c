@@ -106,7 +106,7 @@ static void code_that_blocks_is_isolated(void *arg)
     }
 }
 
-/* The same with compact fibers in the line of its hot stack. */
+/* A worker crashes while compact fibers wait in the line of its hot stack. */
 
 static struct {
     weft_wg gate, at_gate, ended;

@@ -171,8 +171,7 @@ static void paused_between_two(void *arg)
     CHECK_EQ(count_of(&after_pause), MANY - 1);
 }
 
-/* The same when the capacity falls below the number of workers: one waits, the other takes from the
- * inbox. */
+/* The capacity falls below the number of workers: one waits, the other takes from the inbox. */
 
 static struct {
     weft_pool *pool;

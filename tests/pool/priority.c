@@ -261,7 +261,7 @@ static void each_priority_has_its_share(void *arg)
     check_shares();
 }
 
-/* The same for a task that is submitted while others run. */
+/* The share holds for a task that is submitted while others run. */
 
 static struct {
     weft_pool *pool;

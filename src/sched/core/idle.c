@@ -39,7 +39,7 @@
  * machine sleeps. If none sleeps, each machine comes to the queues by itself, or is stuck in C
  * code, and then the monitor tries again.
  *
- * The same pair of barriers protects timers: sleep_until takes the place of the idle count, and
+ * This pair of barriers protects timers too: sleep_until takes the place of the idle count, and
  * the wheels that of the queues (firing.c). A machine that stops sleeping for a timer because it
  * found work makes sure that another one does: it pokes the watcher, or wakes a machine if there
  * is no watcher.
