@@ -384,14 +384,25 @@ static void dozes_and_leaves(void)
     fibers[0].function = only_blocks;
 }
 
-static void all_leave(void)
+/* Two fibers do not come back. */
+static void two_leave(uint32_t machines)
 {
-    event_planned(3);
+    event_planned(machines);
     used = 2;
     fibers[0].function = fibers[1].function = only_blocks;
     model_calm(true);
-    model_thread("readier", run_late_readier, (void *)0, true);
-    model_thread("readier 2", run_late_readier, (void *)1, true);
+    two_readiers(run_late_readier);
+}
+
+static void all_dozers_leave(void)
+{
+    two_leave(3);
+}
+
+/* No machine is left: one must be started to watch. */
+static void all_leave(void)
+{
+    two_leave(2);
 }
 
 /* One fiber blocks in front of another, which blocks too: the watcher may have to run it. */
@@ -400,17 +411,6 @@ static void stuck_behind(void)
     dozes_and_leaves();
     fibers[0].function = starts_one_and_blocks;
     fibers[2].function = only_blocks;
-}
-
-/* There are two machines for two fibers that do not come back: a third is needed to watch. */
-static void none_left(void)
-{
-    event_planned(2);
-    used = 2;
-    fibers[0].function = fibers[1].function = only_blocks;
-    model_calm(true);
-    model_thread("readier", run_late_readier, (void *)0, true);
-    model_thread("readier 2", run_late_readier, (void *)1, true);
 }
 
 static void event_is_met(void)
@@ -453,9 +453,9 @@ static const struct scenario scenarios[] = {
     {"a machine dozes until an event", dozes, event_is_met, 2, 1, 0},
     {"it is woken, and dozes again", dozes_again, event_is_met, 3, 1, 0},
     {"it is woken, and does not come back", dozes_and_leaves, event_is_met, 2, 1, 1},
-    {"two are", all_leave, event_is_met, 1, 1, 0},
+    {"both dozing machines leave", all_dozers_leave, event_is_met, 1, 1, 0},
     {"one blocks in front of another", stuck_behind, event_is_met, 1, 1, 1},
-    {"no machine is left", none_left, event_is_met, 1, 1, 0},
+    {"no machine is left", all_leave, event_is_met, 1, 1, 0},
     {"two threads plan maintenance", two_plan, earlier_stands, 2, 0, 0},
     {"a processor is retired", retires, none_is_missing, 2, 1, 0},
     {"a processor is retired and comes back", retires_and_comes_back, none_is_missing, 1, 1, 0},
